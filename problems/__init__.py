@@ -1,0 +1,1 @@
+"""The problems: equations of nature, their data and their reference solutions."""

@@ -1,0 +1,107 @@
+"""Where configuration ends: plain nested dictionaries become objects, or a sentence that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge
+
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.methods.base import Method
+from sciuq_runner.models.base import Model
+from sciuq_runner.problem import Problem
+from sciuq_runner.schema import Positive, build, construct
+
+
+@dataclass(frozen=True)
+class CalibrationSettings:
+    """``calibration.*``: how the predictions are recalibrated after training."""
+
+    kind: Literal["none"] = "none"
+    n: Annotated[int, Ge(0)] | None = None
+
+
+@dataclass(frozen=True)
+class TrackingSettings:
+    """``tracking.*``: where MLflow keeps the run."""
+
+    kind: Literal["mlflow", "none"] = "mlflow"
+    uri: str | None = None
+    experiment: str = "sciuq"
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """``fidelity.*``: the name that step counts are chosen by."""
+
+    name: Literal["smoke", "quick", "paper"] = "quick"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The whole configuration, checked one level deep."""
+
+    problem: dict[str, Any]
+    model: dict[str, Any]
+    method: dict[str, Any]
+    calibration: dict[str, Any]
+    fidelity: dict[str, Any]
+    tracking: dict[str, Any]
+    seed: Annotated[int, Ge(0)] = 0
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
+    threads: Annotated[int, Ge(1)] | None = None
+    temperature: Positive = 1.0
+    trust: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything a run needs, built and checked."""
+
+    problem: Problem
+    model: Model
+    method: Method
+    calibration: CalibrationSettings
+    tracking: TrackingSettings
+    settings: Settings
+    config: Mapping[str, Any]
+
+
+def assemble(config: Mapping[str, Any]) -> Run:
+    """Build a run from a resolved configuration; every mistake is a :class:`ConfigError`."""
+    settings = construct(Settings, config, "")
+    construct(Fidelity, settings.fidelity, "fidelity")
+    problem = build(settings.problem, "problem", Problem, settings.trust)  # type: ignore[type-abstract]
+    model = build(settings.model, "model", Model, settings.trust)  # type: ignore[type-abstract]
+    method = build(settings.method, "method", Method, settings.trust)  # type: ignore[type-abstract]
+    calibration = construct(CalibrationSettings, settings.calibration, "calibration")
+    tracking = construct(TrackingSettings, settings.tracking, "tracking")
+    if calibration.n is not None and calibration.n > problem.n_calibration_points:
+        raise ConfigError(
+            f"calibration.n={calibration.n} is more than the {problem.n_calibration_points} calibration points "
+            "that the problem has: choose fewer, or more problem.n_calibration."
+        )
+    require_device(settings.device)
+    return Run(problem, model, method, calibration, tracking, settings, config)
+
+
+def require_device(name: str) -> None:
+    """Refuse a device that is not there."""
+    import torch
+
+    present = {"auto": True, "cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not present[name]:
+        there = ", ".join(device for device, found in present.items() if found)
+        raise ConfigError(f"device={name} is not available on this machine: choose one of {there}.")
+
+
+def choose_device(name: str) -> str:
+    """The device that ``auto`` stands for: the networks of this field are small, but a GPU helps big batches."""
+    import torch
+
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,66 @@
+"""Value and gradient over a batch of members, in eager mode and compiled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+log = logging.getLogger(__name__)
+
+BatchedFunction = Callable[[Tensor], Tensor]
+"""Maps ``theta[M, K]`` to one number per member, ``[M]``."""
+
+CompileChoice = Literal["auto", "always", "never"]
+
+WORTH_COMPILING = 40_000
+"""Gradient evaluations from which compiling pays: some 20 s to compile against about 0.6 ms saved on each."""
+
+
+def value_and_grad(function: BatchedFunction, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """Values ``[M]`` and gradients ``[M, K]``; members do not interact, so one backward pass serves all."""
+    if torch.compiler.is_compiling():  # the tracer follows torch.func only; in eager that takes twice as long
+
+        def total(point: Tensor) -> tuple[Tensor, Tensor]:
+            value = function(point)
+            return value.sum(), value
+
+        gradient, (_, value) = torch.func.grad_and_value(total, has_aux=True)(theta)
+        return value, gradient
+    with torch.enable_grad():
+        leaf = theta.detach().requires_grad_(True)
+        value = function(leaf)
+        (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    return value.detach(), gradient
+
+
+def worth_compiling(choice: CompileChoice, n_gradients: int) -> bool:
+    """Decide by the amount of work alone, never by the clock, so that equal runs give equal numbers."""
+    return choice == "always" or (choice == "auto" and n_gradients >= WORTH_COMPILING)
+
+
+class MaybeCompiled:
+    """A function that runs compiled where that was asked for and is possible, and in eager mode otherwise."""
+
+    def __init__(self, function: Callable[..., Any], compiled: bool) -> None:
+        self.eager = function
+        self.call = torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
+        self.compiled = compiled
+        self.proven = not compiled
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.proven:
+            return self.call(*arguments)
+        log.info("Compiling the inner loop (about half a minute the first time, a few seconds once cached).")
+        try:
+            result = self.call(*arguments)
+        except Exception as error:  # whatever the toolchain lacks, eager mode gives the same answer
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            log.warning("Compiling is not possible here (%s); going on in eager mode, which is slower.", reason)
+            self.call, self.compiled = self.eager, False
+            result = self.call(*arguments)
+        self.proven = True
+        return result

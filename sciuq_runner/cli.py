@@ -1,0 +1,222 @@
+"""``sciuq-run``: checks everything first, then lets Hydra start the work."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+log = logging.getLogger(__name__)
+_statuses: list[int] = []
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``sciuq-run``."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    early = _early(arguments)
+    if early.help:
+        from sciuq_runner import help as help_text
+
+        print(help_text.text(early.config_dir))
+        return
+    from sciuq_runner.errors import ConfigError
+
+    try:
+        status = run(arguments)
+    except ConfigError as error:
+        print(f"sciuq-run: {error}", file=sys.stderr)
+        status = WRONG_INPUT
+    except KeyboardInterrupt:
+        print("sciuq-run: stopped.", file=sys.stderr)
+        status = INTERRUPTED
+    sys.exit(status)
+
+
+def _early(arguments: list[str]) -> argparse.Namespace:
+    """What must be known before anything heavy is imported."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("--config-dir", "-cd")
+    return parser.parse_known_args(arguments)[0]
+
+
+def run(arguments: list[str]) -> int:
+    """Check the command line, then hand over to Hydra; returns the exit status."""
+    from hydra._internal.utils import get_args_parser
+
+    from sciuq_runner.composition import register_resolvers
+
+    register_resolvers()
+    parsed = get_args_parser().parse_args(arguments)
+    if parsed.hydra_help or parsed.shell_completion or parsed.experimental_rerun:
+        _start_hydra(arguments)
+        return OK
+    tracker = check(parsed)
+    if parsed.cfg or parsed.info:
+        _start_hydra(arguments)
+        return OK
+    with _parent_run(tracker if parsed.multirun else None, parsed.overrides):
+        _start_hydra(arguments)
+    return max(_statuses, default=FAILED)
+
+
+def check(parsed: argparse.Namespace) -> Any:
+    """Refuse whatever can be known to fail, before any work, folder or run in MLflow exists.
+
+    Returns the connected tracker of the (first) job, None without tracking.
+    """
+    from sciuq_runner.composition import compose, expand, plain
+    from sciuq_runner.errors import ConfigError
+
+    jobs = expand(parsed.overrides, parsed.config_dir) if parsed.multirun else [list(parsed.overrides)]
+    configs = [plain(compose(job, parsed.config_dir)) for job in jobs]
+    if parsed.cfg or parsed.info:
+        return None
+    from sciuq_runner.assembly import assemble
+    from sciuq_runner.tracking import open_tracker
+
+    tracker = None
+    for index, (job, config) in enumerate(zip(jobs, configs, strict=True)):
+        if config["trust"] and not any(override.startswith("trust=") for override in job):
+            raise ConfigError("trust can be given on the command line only, for example trust=[my_module].")
+        allow_local_modules(config["trust"])
+        built = assemble(config)
+        tracker = open_tracker(built.tracking) if index == 0 else tracker
+    if tracker is not None:
+        tracker.connect()
+    return tracker
+
+
+def allow_local_modules(trust: Sequence[str]) -> None:
+    """Modules that the user trusts may lie in the working folder."""
+    here = os.getcwd()
+    if trust and here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _start_hydra(arguments: list[str]) -> None:
+    import hydra
+
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us, and become sentences here
+    sys.argv = [sys.argv[0], *arguments]
+    decorate = hydra.main(version_base="1.3", config_path="pkg://sciuq_runner.conf", config_name="config")
+    decorate(task)()
+
+
+def task(cfg: Any) -> None:
+    """One job of Hydra: a run with its folder, its log and its place in MLflow."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from sciuq_runner.assembly import assemble
+    from sciuq_runner.composition import plain, register_resolvers
+    from sciuq_runner.tracking import open_tracker
+
+    register_resolvers()
+    config = plain(cfg)
+    allow_local_modules(config["trust"])
+    job = HydraConfig.get()
+    wanted = ("problem", "model", "method", "calibration", "fidelity")
+    choices = {key: str(job.runtime.choices.get(key)) for key in wanted}
+    built = assemble(config)
+    tracker = open_tracker(built.tracking)
+    if tracker is not None:
+        tracker.connect()
+    _statuses.append(work(built, Path(job.runtime.output_dir), choices, tracker))
+
+
+def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any) -> int:
+    """Do the run under the eyes of MLflow and of the person at the terminal."""
+    from sciuq_runner.console import make_display, print_summary
+    from sciuq_runner.errors import RunError
+    from sciuq_runner.loop import Loop
+    from sciuq_runner.pipeline import execute
+    from sciuq_runner.tracking import flatten_params, guarded
+
+    loop = Loop(make_display())
+    status = "FAILED"
+    case = str(built.config["problem"].get("case", ""))
+    seed = str(built.settings.seed)
+    name = " ".join(part for part in (choices["problem"], case, choices["method"], f"seed {seed}") if part)
+    tags = {**choices, "case": case, "seed": seed}
+    params = flatten_params(built.config, choices)
+    if tracker is not None and not guarded(lambda: tracker.start(name, tags, params), "open the run"):
+        tracker = None
+    try:
+        with stop_on_signal(loop.request_stop):
+            outcome = execute(built, folder, loop, choices)
+        status = "KILLED" if outcome.interrupted else "FINISHED"
+        if tracker is not None:
+            guarded(lambda: tracker.log_results(outcome.metrics, folder), "store the results")
+        print_summary(outcome.metrics, folder, tracker.ui_command if tracker else None)
+        if outcome.interrupted:
+            log.warning("Stopped early: what was computed until then is in the run folder.")
+            return INTERRUPTED
+        return OK
+    except RunError as error:
+        log.error("%s", error)
+        return FAILED
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        if tracker is not None:
+            guarded(lambda: tracker.end(status), "close the run")
+
+
+@contextmanager
+def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) ends the work after its current step, the second at once."""
+
+    def handle(number: int, frame: Any) -> None:
+        request_stop()
+        print("\nStopping after this step; once more to stop at once.", flush=True)
+        for watched in previous:
+            signal.signal(watched, signal.default_int_handler)
+
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in previous:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _parent_run(tracker: Any, overrides: Sequence[str]) -> Iterator[None]:
+    """The run in MLflow that holds the jobs of a sweep."""
+    from sciuq_runner.tracking import PARENT_VARIABLE, guarded
+
+    if tracker is None:
+        yield
+        return
+    opened = guarded(
+        lambda: tracker.start("sweep", {"sweep": " ".join(overrides)}, {"overrides": " ".join(overrides)}),
+        "open the parent run of the sweep",
+    )
+    if opened:
+        os.environ[PARENT_VARIABLE] = tracker.run_id
+    status = "FAILED"
+    try:
+        yield
+        status = "FINISHED" if max(_statuses, default=FAILED) == OK else "FAILED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        os.environ.pop(PARENT_VARIABLE, None)
+        if opened:
+            guarded(lambda: tracker.end(status), "close the parent run of the sweep")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Hydra's side of the command line: what an override means, and a sentence for every way it can be wrong."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from sciuq_runner.errors import ConfigError, nearest
+
+CONFIG_MODULE = "sciuq_runner.conf"
+
+
+def by_fidelity(options: Mapping[str, Any], *, _root_: DictConfig) -> Any:
+    """``${at:{smoke:1, quick:10, paper:100}}``: the value for the chosen fidelity."""
+    return _pick(options, str(_root_.fidelity.name), "fidelity")
+
+
+def by_case(options: Mapping[str, Any], *, _root_: DictConfig) -> Any:
+    """``${case:{known:1, unknown:2}}``: the value for the chosen ``problem.case``; ``else`` covers the others."""
+    return _pick(options, str(_root_.problem.case), "problem.case")
+
+
+def _pick(options: Mapping[str, Any], name: str, key: str) -> Any:
+    if name in options:
+        return options[name]
+    if "else" in options:
+        return options["else"]
+    raise ConfigError(f"{key}={name} has no setting here: {nearest(name, [str(option) for option in options])}")
+
+
+def register_resolvers() -> None:
+    """Make our interpolations known; safe to call again."""
+    OmegaConf.register_new_resolver("at", by_fidelity, replace=True)
+    OmegaConf.register_new_resolver("case", by_case, replace=True)
+    OmegaConf.register_new_resolver("unique", lambda: secrets.token_hex(4), use_cache=True, replace=True)
+
+
+def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool = False) -> DictConfig:
+    """Compose one job's configuration, or say in a sentence what is wrong with it."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+
+    if config_dir is not None and not Path(config_dir).is_dir():
+        raise ConfigError(f"--config-dir {config_dir} is not a folder.")
+    extra = [f"hydra.searchpath=[file://{Path(config_dir).resolve()}]"] if config_dir else []
+    try:
+        with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
+            return hydra_compose("config", [*overrides, *extra], return_hydra_config=with_hydra)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explain(error, overrides, config_dir)) from error
+    except Exception as error:
+        if type(error).__module__.startswith("yaml"):
+            raise ConfigError(f"A configuration file is not valid YAML: {_line(error)}") from error
+        raise
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """The resolved configuration as nested dictionaries, without Hydra's own part."""
+    try:
+        values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        cause = error.__cause__
+        raise ConfigError(str(cause) if isinstance(cause, ConfigError) else _line(error)) from error
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items() if key not in ("hydra", "tuned", "experiment")}
+
+
+def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
+    """The overrides of every job of a sweep; empty if a sweeper chooses them as it goes."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    parser = OverridesParser.create()
+    try:
+        parsed = parser.parse_overrides(list(overrides))
+        fixed = [text for text, item in zip(overrides, parsed, strict=True) if not item.is_sweep_override()]
+        sweeper = compose(fixed, config_dir, with_hydra=True).hydra.sweeper
+        if not str(sweeper.get("_target_", "")).endswith("BasicSweeper"):
+            return []
+        params = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
+        given = {item.key_or_group for item in parsed}
+        kept = [text for text in params if text.split("=")[0] not in given]
+        batches = BasicSweeper.split_arguments(parser.parse_overrides([*kept, *overrides]), None)
+    except HydraException as error:
+        raise ConfigError(explain(error, overrides, config_dir)) from error
+    return [list(job) for batch in batches for job in batch]
+
+
+def explain(error: Exception, overrides: Sequence[str], config_dir: str | None) -> str:
+    """One sentence for what Hydra found wrong."""
+    options = getattr(error, "options", None)
+    missing = getattr(error, "missing_cfg_file", None)
+    if missing and options:
+        group, _, name = str(missing).rpartition("/")
+        return f"{group}={name} does not exist: {nearest(name, options)}"
+    unparsed = getattr(error, "override", None)
+    if unparsed is not None:
+        return f"'{unparsed}' cannot be read: write key=value, for example seed=3, and quote special characters."
+    found = re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", str(error))
+    if found:
+        key = found.group(1)
+        return f"{key} is not a setting: {nearest(key, known_keys(overrides, key, config_dir))}"
+    return _line(error)
+
+
+def known_keys(overrides: Sequence[str], wrong: str, config_dir: str | None) -> list[str]:
+    """All keys that exist under the other choices that were made, to suggest one for the wrong key."""
+    others = [text for text in overrides if wrong not in text and "." not in text.split("=")[0]]
+    try:
+        cfg = compose(others, config_dir)
+    except ConfigError:
+        cfg = compose([], config_dir)
+    keys = [str(key) for key in cfg]
+    for group, node in cfg.items():
+        if isinstance(node, DictConfig):
+            keys += [f"{group}.{key}" for key in node if key != "_target_"]
+    return keys
+
+
+def _line(error: Exception) -> str:
+    """The message of an error as one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2]) if lines else type(error).__name__

@@ -1,0 +1,64 @@
+"""What the person at the terminal sees."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sciuq_runner.loop import BarDisplay, Display, LogDisplay
+
+NOT_QUANTITIES = ("noise", "diagnostics", "cost", "config")
+
+
+class ConsoleHandler(logging.StreamHandler):
+    """Log lines on standard output; warnings say so."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout)
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return f"{record.levelname.capitalize()}: {text}" if record.levelno >= logging.WARNING else text
+
+
+def make_display() -> Display:
+    """A bar on a terminal, plain lines otherwise."""
+    return BarDisplay() if sys.stdout.isatty() else LogDisplay()
+
+
+def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | None) -> None:
+    """The headline metrics, where everything is, and how to look at it."""
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    table = Table(title="Metrics", title_justify="left")
+    table.add_column("quantity")
+    table.add_column("split")
+    rows = {
+        (quantity, split): values
+        for quantity, splits in metrics.items()
+        if quantity not in NOT_QUANTITIES
+        for split, values in splits.items()
+    }
+    names = list(dict.fromkeys(name for values in rows.values() for name in values))
+    for name in names:
+        table.add_column(name, justify="right")
+    for (quantity, split), values in rows.items():
+        table.add_row(quantity, split, *[_number(values.get(name)) for name in names])
+    console.print(table)
+    shown = {key: metrics["diagnostics"][key] for key in metrics["diagnostics"]}
+    if shown:
+        print("diagnostics: " + ", ".join(f"{key} {_number(value)}" for key, value in shown.items()))
+    for name, values in metrics["noise"].items():
+        print(f"learned scale of {name}: {values['mean']:.4g} ± {values['std']:.2g}")
+    print(f"results: {folder}")
+    if ui_command:
+        print(f"compare runs: {ui_command}")
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

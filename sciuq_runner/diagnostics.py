@@ -1,0 +1,41 @@
+"""Convergence of chains, judged by their predictions: raw weights of a network are not identifiable."""
+
+from __future__ import annotations
+
+import torch
+
+from sciuq_runner.problem import Array
+
+GOOD_RHAT = 1.1
+GOOD_ESS = 100.0
+
+
+def convergence(members: Array, n_chains: int) -> dict[str, float]:
+    """Worst split R-hat and smallest effective sample size over all predicted values.
+
+    ``members`` is ``[M, N, D_q]`` with chains one after another.
+    """
+    from pyro.ops.stats import effective_sample_size, split_gelman_rubin  # Pyro's are tested against Stan's
+
+    chains = torch.as_tensor(members).reshape(n_chains, -1, *members.shape[1:])
+    if chains.shape[1] < 4:
+        return {}
+    rhat = split_gelman_rubin(chains, chain_dim=0, sample_dim=1)
+    ess = effective_sample_size(chains, chain_dim=0, sample_dim=1)
+    return {"rhat_max": rhat.max().item(), "ess_min": ess.min().item()}
+
+
+def convergence_warnings(found: dict[str, float]) -> list[str]:
+    """Plain words about chains that have not converged."""
+    warnings = []
+    if found.get("rhat_max", 1.0) > GOOD_RHAT:
+        warnings.append(
+            f"The chains do not agree on the predictions (R-hat {found['rhat_max']:.2f}, good is below "
+            f"{GOOD_RHAT}): try more method.n_burn and method.n_samples."
+        )
+    if found.get("ess_min", GOOD_ESS) < GOOD_ESS:
+        warnings.append(
+            f"Some predictions rest on only {found['ess_min']:.0f} effective samples: their uncertainty is itself "
+            "uncertain; try more method.n_samples."
+        )
+    return warnings

@@ -1,0 +1,76 @@
+"""A trained model one can use afterwards: posterior samples and the settings that give them meaning.
+
+The folder holds ``config.json`` and ``samples.safetensors``: data only. Loading it builds the model from our
+own classes; a class from elsewhere is imported only if the environment variable ``SCIUQ_TRUST`` names its module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.special import ndtri
+
+from sciuq_runner import files
+from sciuq_runner.errors import ConfigError, nearest
+from sciuq_runner.methods.base import Posterior
+from sciuq_runner.models.base import Model
+from sciuq_runner.predictive import predict
+from sciuq_runner.problem import Array, Problem
+from sciuq_runner.schema import build
+from sciuq_runner.target import Target
+
+SAMPLES = "samples.safetensors"
+
+
+def save_emulator(folder: Path, config: Mapping[str, Any], posterior: Posterior) -> None:
+    """Write everything that predictions at new points need."""
+    kept = {key: config[key] for key in ("problem", "model", "dtype")}
+    files.write_json(folder / "config.json", kept)
+    files.write_tensors(folder / SAMPLES, *posterior.tensors())
+
+
+class Emulator:
+    """Predictions with uncertainty at any points, from a saved model."""
+
+    def __init__(self, folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        trust = [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module]
+        self.problem = build(config["problem"], "problem", Problem, trust)  # type: ignore[type-abstract]
+        model = build(config["model"], "model", Model, trust)  # type: ignore[type-abstract]
+        self.posterior = Posterior.from_tensors(*files.read_tensors(folder / SAMPLES))
+        noise = self.problem.noise
+        self.target = Target(model.bind(self.problem, noise), noise, {}, dtype=getattr(torch, config["dtype"]))
+        self.quantities = list(noise)
+
+    def quantity(self, name: str | None) -> str:
+        """The quantity of this name; the problem's first unless one is named."""
+        if name is not None and name not in self.quantities:
+            raise ConfigError(f"quantity={name} is not predicted: {nearest(name, self.quantities)}")
+        return name or self.quantities[0]
+
+    def coordinates(self, quantity: str | None = None) -> tuple[str, ...]:
+        """The columns that points need."""
+        return self.problem.coordinates(self.quantity(quantity))
+
+    def predict(self, x: Array, quantity: str | None = None) -> dict[str, Array]:
+        """Mean, standard deviations and 95 % bounds at ``x[N, D]``."""
+        quantity = self.quantity(quantity)
+        if x.ndim != 2 or not np.isfinite(x).all():
+            raise ConfigError("The points should be a table of finite numbers, one row per point.")
+        found = predict(self.target, self.posterior, quantity, x)
+        half_width = ndtri(0.975) * found.std
+        columns = {
+            "mean": found.mean,
+            "std": found.std,
+            "aleatoric_std": found.aleatoric_std,
+            "epistemic_std": found.epistemic_std,
+            "lower": found.mean - half_width,
+            "upper": found.mean + half_width,
+        }
+        return {name: value[:, 0] for name, value in columns.items()}

@@ -1,0 +1,23 @@
+"""The two ways in which a run ends badly, each with one sentence for the person who started it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ConfigError(Exception):
+    """A mistake in a configuration, a data file or on the command line; found before any work starts."""
+
+
+class RunError(Exception):
+    """Numbers went wrong while working: says where, and what to try."""
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """Return a hint that names the closest valid choice, or lists the choices when none is close."""
+    options = sorted(set(choices))
+    close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return "choose one of " + ", ".join(options) if options else "nothing can be set here"

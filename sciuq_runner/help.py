@@ -1,0 +1,63 @@
+"""``sciuq-run --help``: read from the first line of every configuration file, so it needs no import of Hydra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+GROUPS = ("problem", "model", "method", "calibration", "fidelity", "tracking", "experiment")
+
+EXAMPLES = """\
+Examples:
+  sciuq-run problem=function method=hmc
+  sciuq-run problem=function method=dens method.n_members=20 fidelity=paper seed=3
+  sciuq-run -m problem=function method=hmc,dens seed='range(0,5)'
+"""
+
+OPTIONS = """\
+Settings (key=value; --cfg job shows them all):
+  seed=N  device=auto|cpu|cuda|mps  dtype=float32|float64  temperature=T  method.n_burn=N ...
+
+Options:
+  -m, --multirun       run every combination of comma-separated values
+  --cfg job            print the composed configuration and stop
+  --info               print how the configuration was composed
+  --config-dir DIR     a folder with your own problem/, method/, ... files
+  --shell-completion   tab completion: see sciuq-run --hydra-help
+  --hydra-help         the options of Hydra itself
+"""
+
+
+def text(config_dir: str | None = None) -> str:
+    """The whole help text."""
+    parts = ["sciuq-run: a field with its uncertainty, from an equation and a few noisy readings.\n"]
+    parts.append("Usage: sciuq-run [OPTIONS] [group=choice] [key=value] ...\n")
+    for group in GROUPS:
+        entries = dict(options(group, config_dir))
+        width = max(map(len, entries), default=0)
+        lines = [f"  {name.ljust(width)}  {line}" for name, line in sorted(entries.items())]
+        if lines:
+            parts.append(f"{group}=\n" + "\n".join(lines) + "\n")
+    return "\n".join([*parts, OPTIONS, EXAMPLES])
+
+
+def options(group: str, config_dir: str | None) -> Iterator[tuple[str, str]]:
+    """Names of the files of a group with the first line that describes each."""
+    roots = [resources.files("sciuq_runner.conf").joinpath(group)]
+    if config_dir:
+        roots.append(Path(config_dir) / group)
+    for root in roots:
+        if not root.is_dir():
+            continue
+        for file in root.iterdir():
+            if file.name.endswith(".yaml"):
+                yield file.name.removesuffix(".yaml"), describe(file.read_text(encoding="utf-8"))
+
+
+def describe(content: str) -> str:
+    """The first comment of a file that is not an instruction to Hydra."""
+    for line in content.splitlines():
+        if line.startswith("#") and "@package" not in line:
+            return line.lstrip("# ").rstrip()
+    return ""

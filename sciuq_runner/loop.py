@@ -1,0 +1,113 @@
+"""The iterations of a method: progress for the person watching, and a clean stop on request."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+
+class Display(Protocol):
+    """Where progress is shown."""
+
+    def start(self, name: str, total: int) -> None: ...
+    def update(self, done: int, numbers: dict[str, float]) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Silent:
+    """Shows nothing: for tests and libraries."""
+
+    def start(self, name: str, total: int) -> None: ...
+    def update(self, done: int, numbers: dict[str, float]) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Loop:
+    """Handed to every method; ``for step in loop.steps("burn-in", n)`` is all that a method has to write.
+
+    When a stop is requested the iteration ends early, ``interrupted`` is true, and the method returns what it
+    has so far.
+    """
+
+    def __init__(self, display: Display | None = None) -> None:
+        self.display: Display = display or Silent()
+        self.numbers: dict[str, float] = {}
+        self.interrupted = False
+        self.done: dict[str, int] = {}
+
+    def request_stop(self) -> None:
+        """Ask the method to return after its current step."""
+        self.interrupted = True
+
+    def show(self, **numbers: float) -> None:
+        """Numbers worth watching: loss, acceptance rate, step size."""
+        self.numbers.update(numbers)
+
+    def steps(self, name: str, total: int, stride: int = 1) -> Iterator[int]:
+        """Count from 0 to ``total`` in strides, showing progress, until done or asked to stop."""
+        self.numbers = {}
+        self.display.start(name, total)
+        try:
+            for step in range(0, total, stride):
+                if self.interrupted:
+                    return
+                yield step
+                self.done[name] = min(step + stride, total)
+                self.display.update(self.done[name], self.numbers)
+        finally:
+            self.display.stop()
+
+
+class LogDisplay:
+    """A plain line every few seconds, for log files and pipes."""
+
+    def __init__(self, interval: float = 5.0) -> None:
+        self.interval = interval
+
+    def start(self, name: str, total: int) -> None:
+        self.name, self.total = name, total
+        self.started = self.last = time.monotonic()
+
+    def update(self, done: int, numbers: dict[str, float]) -> None:
+        now = time.monotonic()
+        if now - self.last < self.interval and done < self.total:
+            return
+        self.last = now
+        left = (now - self.started) / done * (self.total - done)
+        text = " ".join(f"{key}={value:.4g}" for key, value in numbers.items())
+        log.info("%s %d/%d %s, %.0f s left", self.name, done, self.total, text, left)
+
+    def stop(self) -> None: ...
+
+
+class BarDisplay:
+    """A rich progress bar, for terminals."""
+
+    def start(self, name: str, total: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(),
+        )
+        self.bar = Progress(*columns, refresh_per_second=5)
+        self.bar.start()
+        self.task = self.bar.add_task(name, total=total, numbers="")
+        self.last = 0.0
+
+    def update(self, done: int, numbers: dict[str, float]) -> None:
+        now = time.monotonic()
+        if now - self.last > 0.1 or self.bar.tasks[0].total == done:
+            self.last = now
+            text = " ".join(f"{key}={value:.4g}" for key, value in numbers.items())
+            self.bar.update(self.task, completed=done, numbers=text)
+
+    def stop(self) -> None:
+        self.bar.stop()

@@ -1,0 +1,229 @@
+"""Hamiltonian Monte Carlo with batched chains (Appendix B.2.1 of the paper; Neal 2012)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import torch
+from annotated_types import Ge, Interval
+from torch import Generator, Tensor
+
+from sciuq_runner.autodiff import BatchedFunction, CompileChoice, MaybeCompiled, value_and_grad, worth_compiling
+from sciuq_runner.errors import RunError
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.schema import Count, Fraction, Positive
+from sciuq_runner.target import Target
+
+DIVERGENCE = 1000.0  # energy error beyond which a trajectory has left the level set, as in Stan and Pyro
+UNROLL = 5  # leapfrog steps in one compiled call: longer ones gain little and take longer to compile
+
+
+@dataclass(frozen=True)
+class HMC(Method):
+    r"""Samples :math:`p(\theta \mid D)` by simulating :math:`H(\theta, m) = -\log p(\theta \mid D) + \|m\|^2/2`.
+
+    One transition draws :math:`m \sim \mathcal N(0, I)`, makes ``n_leapfrog`` steps
+
+    .. math::
+        m \leftarrow m + \tfrac\epsilon2 \nabla \log p, \quad \theta \leftarrow \theta + \epsilon m, \quad
+        m \leftarrow m + \tfrac\epsilon2 \nabla \log p
+
+    and accepts the end with probability :math:`\min(1, e^{-\Delta H})`. All chains advance in one batch with
+    one step size, adapted by dual averaging during burn-in towards ``target_accept`` and fixed afterwards.
+    ``n_samples`` in all are kept, the same number from every chain, with ``thin`` transitions between two.
+    ``jitter`` draws each trajectory's step size from :math:`\epsilon (1 \pm \text{jitter})`, which breaks the
+    resonance of a fixed length with the periods of a nearly Gaussian posterior.
+    """
+
+    n_chains: Count = 4
+    n_burn: Annotated[int, Ge(0)] = 2000
+    n_samples: Count = 1000
+    thin: Count = 1
+    n_leapfrog: Count = 50
+    step_size: Positive = 0.1
+    target_accept: Fraction = 0.6
+    jitter: Annotated[float, Interval(ge=0, lt=1)] = 0.1
+    compile: CompileChoice = "auto"
+
+    def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
+        n_transitions = math.ceil(self.n_samples / self.n_chains) * self.thin
+        n_gradients = (self.n_burn + n_transitions) * self.n_leapfrog
+        integrate = Leapfrog(target.log_density, self.n_leapfrog, worth_compiling(self.compile, n_gradients))
+        state = init(target.log_density, target.init(self.n_chains, generator))
+        adaptation = DualAveraging.start(self.step_size)
+
+        for _ in loop.steps("burn-in", self.n_burn):
+            step = self.jittered(adaptation.step_size, generator)
+            state, info = transition(state, integrate, step, generator)
+            adaptation = adaptation.update(self.target_accept - info.accept_prob.mean().item())
+            loop.show(accept=info.accept_prob.mean().item(), step_size=adaptation.step_size)
+
+        step_size = adaptation.averaged_step_size if self.n_burn else self.step_size
+        samples, accept, divergences = [], 0.0, 0
+        for count in loop.steps("sampling", n_transitions):
+            state, info = transition(state, integrate, self.jittered(step_size, generator), generator)
+            if (count + 1) % self.thin == 0:
+                samples.append(state.theta)
+            accept += (info.accept_prob.mean().item() - accept) / (count + 1)
+            divergences += int(info.diverged.sum())
+            loop.show(accept=accept, step_size=step_size)
+
+        theta = torch.stack(samples or [state.theta], dim=1)  # [C, S, K]: chains one after another
+        posterior = Posterior(theta.flatten(0, 1), self.n_chains)
+        posterior.diagnostics = {
+            "accept_rate": accept,
+            "step_size": step_size,
+            "divergences": float(divergences),
+        }
+        sampled = loop.done.get("sampling", 0)
+        done = loop.done.get("burn-in", 0) + sampled
+        posterior.gradient_evaluations = done * self.n_leapfrog * self.n_chains
+        posterior.warnings = self.warnings(accept, divergences, sampled * self.n_chains)
+        return posterior
+
+    def jittered(self, step_size: float, generator: Generator) -> float:
+        """The step size of one trajectory."""
+        if not self.jitter:
+            return step_size
+        uniform = torch.rand((), generator=generator, dtype=torch.float64).item()
+        return step_size * (1 + self.jitter * (2 * uniform - 1))
+
+    def warnings(self, accept: float, divergences: int, n_trajectories: int) -> list[str]:
+        """What the person who started the chains should know, in plain words."""
+        if n_trajectories < self.thin * self.n_chains:
+            return ["Stopped before the first sample: the states kept are not samples of the posterior."]
+        found = []
+        if accept < 0.3:
+            found.append(f"Only {accept:.0%} of the proposals were accepted: try more method.n_burn.")
+        if divergences > 0.05 * n_trajectories:
+            found.append(
+                f"{divergences} of {n_trajectories} trajectories diverged: try a higher method.target_accept (0.8 or 0.9), "
+                "which makes smaller steps."
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class State:
+    """What the next transition needs: position, log density and gradient of every chain."""
+
+    theta: Tensor
+    log_density: Tensor
+    gradient: Tensor
+
+
+@dataclass(frozen=True)
+class Info:
+    """What is merely interesting about a transition, per chain."""
+
+    accept_prob: Tensor
+    accepted: Tensor
+    diverged: Tensor
+
+
+def init(log_density: BatchedFunction, theta: Tensor) -> State:
+    """The state of chains that start at ``theta[C, K]``."""
+    value, gradient = value_and_grad(log_density, theta)
+    if not bool(torch.isfinite(value).all()):
+        chain = int((~torch.isfinite(value)).nonzero()[0])
+        raise RunError(
+            f"The log density is not finite where chain {chain} starts: try another seed, or a larger noise scale."
+        )
+    return State(theta, value, gradient)
+
+
+class Leapfrog:
+    """The integrator of Hamilton's equations, ``n_steps`` at a time, compiled in blocks if asked."""
+
+    def __init__(self, log_density: BatchedFunction, n_steps: int, compiled: bool) -> None:
+        whole, rest = divmod(n_steps, UNROLL)
+        self.blocks = [
+            MaybeCompiled(partial(leapfrog, log_density, size), compiled)
+            for size in dict.fromkeys([UNROLL] * bool(whole) + [rest] * bool(rest))
+        ]
+        self.sequence = [self.blocks[0]] * whole + [self.blocks[-1]] * bool(rest)
+
+    def __call__(self, state: State, momentum: Tensor, step_size: Tensor) -> tuple[State, Tensor]:
+        theta, value, gradient = state.theta, state.log_density, state.gradient
+        for block in self.sequence:
+            theta, momentum, value, gradient = block(theta, momentum, gradient, step_size)
+        return State(theta, value, gradient), momentum
+
+
+def leapfrog(
+    log_density: BatchedFunction,
+    n_steps: int,
+    theta: Tensor,
+    momentum: Tensor,
+    gradient: Tensor,
+    step_size: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """``n_steps`` leapfrog steps of every chain."""
+    value = theta.new_zeros(theta.shape[0])
+    for _ in range(n_steps):
+        momentum = momentum + 0.5 * step_size * gradient
+        theta = theta + step_size * momentum
+        value, gradient = value_and_grad(log_density, theta)
+        momentum = momentum + 0.5 * step_size * gradient
+    return theta, momentum, value, gradient
+
+
+def transition(
+    state: State, integrate: Leapfrog, step_size: float, generator: Generator
+) -> tuple[State, Info]:
+    """One Metropolis-corrected trajectory of every chain."""
+    like = {"dtype": state.theta.dtype, "device": state.theta.device}
+    momentum = torch.randn(state.theta.shape, generator=generator, dtype=state.theta.dtype).to(**like)
+    uniform = torch.rand(len(state.theta), generator=generator, dtype=state.theta.dtype).to(**like)
+    proposal, final = integrate(state, momentum, torch.tensor(step_size, **like))
+    energy_error = (
+        (state.log_density - 0.5 * momentum.square().sum(1))
+        - (proposal.log_density - 0.5 * final.square().sum(1))
+    ).nan_to_num(nan=math.inf)  # fmt: skip
+    accept_prob = torch.exp(-energy_error.clamp(min=0))
+    accepted = uniform < accept_prob
+    pick = accepted[:, None]
+    new = State(
+        torch.where(pick, proposal.theta, state.theta),
+        torch.where(accepted, proposal.log_density, state.log_density),
+        torch.where(pick, proposal.gradient, state.gradient),
+    )
+    return new, Info(accept_prob, accepted, energy_error > DIVERGENCE)
+
+
+@dataclass(frozen=True)
+class DualAveraging:
+    """Step-size adaptation (Hoffman & Gelman 2014, Section 3.2); our own, so that it is a value to be saved."""
+
+    centre: float
+    log_step: float
+    log_averaged: float = 0.0
+    error_sum: float = 0.0
+    count: int = 0
+
+    @classmethod
+    def start(cls, step_size: float) -> DualAveraging:
+        return cls(centre=math.log(10 * step_size), log_step=math.log(step_size))
+
+    @property
+    def step_size(self) -> float:
+        return math.exp(self.log_step)
+
+    @property
+    def averaged_step_size(self) -> float:
+        return math.exp(self.log_averaged)
+
+    def update(self, error: float, gamma: float = 0.05, t0: float = 10.0, kappa: float = 0.75) -> DualAveraging:
+        """Take in one ``error`` = wanted minus observed acceptance."""
+        count = self.count + 1
+        weight = 1 / (count + t0)
+        mean = (1 - weight) * self.error_sum + weight * error
+        log_step = self.centre - math.sqrt(count) / gamma * mean
+        decay = count**-kappa
+        return DualAveraging(
+            self.centre, log_step, decay * log_step + (1 - decay) * self.log_averaged, mean, count
+        )

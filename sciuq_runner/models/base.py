@@ -1,0 +1,49 @@
+"""What every model offers. Models know nothing of methods."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Generator, Tensor
+
+from sciuq_runner.problem import InverseGamma, Noise, Problem
+
+
+@dataclass(frozen=True)
+class Prior:
+    r"""Independent :math:`\mathcal N(0, \sigma_\theta^2)` on every weight.
+
+    With a ``hyperprior`` the scale is learned together with theta and ``scale`` only starts it.
+    """
+
+    scale: float = 1.0
+    hyperprior: InverseGamma | None = None
+
+
+class BoundModel(ABC):
+    """A model of the fields of one problem: functions of the weights ``theta[M, K]``."""
+
+    n_params: int
+    prior: Prior
+
+    @abstractmethod
+    def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
+        """The noise-free quantity at ``x[N, D]`` for every member, ``[M, N, D_q]``."""
+
+    @abstractmethod
+    def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
+        """The predicted noise scale of a heteroscedastic quantity, ``[M, N, D_q]``."""
+
+    @abstractmethod
+    def init(self, n_members: int, generator: Generator) -> Tensor:
+        """Starting points for optimisers and chains, ``[n_members, K]`` in float64."""
+
+
+class Model(ABC):
+    """The settings ``model.*``; binding them to a problem makes the functions."""
+
+    @abstractmethod
+    def bind(self, problem: Problem, noise: Mapping[str, Noise]) -> BoundModel:
+        """Make the functions of theta for the fields of ``problem`` and its heteroscedastic noise."""

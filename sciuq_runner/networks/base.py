@@ -1,0 +1,27 @@
+"""What every batched network offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Generator, Tensor
+
+
+class Network(ABC):
+    r"""A function :math:`u_\theta(x)` of a flat parameter vector, evaluated for many :math:`\theta` at once.
+
+    Shapes:
+        ``theta`` is ``[M, K]`` with one member per row; ``x`` is ``[N, D]`` (shared by all members) or
+        ``[M, N, D]``; the value is ``[M, N, D_out]``.
+    """
+
+    n_inputs: int
+    n_outputs: int
+    n_params: int
+
+    @abstractmethod
+    def __call__(self, theta: Tensor, x: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def init(self, n_members: int, generator: Generator) -> Tensor:
+        """Draw ``n_members`` independent starting points, ``[n_members, K]`` in float64 on the CPU."""

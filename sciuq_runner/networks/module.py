@@ -1,0 +1,54 @@
+"""Any ``torch.nn.Module`` as a batched network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor
+from torch.func import functional_call, vmap
+
+from sciuq_runner.networks.base import Network
+
+
+class ModuleNetwork(Network):
+    """Batches a module over members with ``torch.func``; slower than the hand-batched MLP, but general.
+
+    ``make`` builds a freshly initialised module; it is called once per starting point, so that the
+    module's own initialisation is what the members start from. Modules with buffers that change in
+    training (batch normalisation) have no meaning as a function of theta and are refused.
+    """
+
+    def __init__(self, make: Callable[[], torch.nn.Module], n_inputs: int, n_outputs: int) -> None:
+        self.make, self.n_inputs, self.n_outputs = make, n_inputs, n_outputs
+        self.module = make().eval().requires_grad_(False)
+        if any(name.endswith("running_mean") for name, _ in self.module.named_buffers()):
+            raise ValueError("a network with batch normalisation is not a function of its parameters alone.")
+        self.shapes = {name: value.shape for name, value in self.module.named_parameters()}
+        self.n_params = sum(math.prod(shape) for shape in self.shapes.values())
+
+    def unflatten(self, theta: Tensor) -> dict[str, Tensor]:
+        """View flat ``theta[..., K]`` as the module's named parameters."""
+        parts = torch.split(theta, [math.prod(shape) for shape in self.shapes.values()], dim=-1)
+        names = self.shapes.items()
+        return {
+            name: part.reshape(*theta.shape[:-1], *shape)
+            for (name, shape), part in zip(names, parts, strict=True)
+        }
+
+    def __call__(self, theta: Tensor, x: Tensor) -> Tensor:
+        if any(True for _ in self.module.buffers()):  # constants of the module live where theta lives
+            self.module.to(theta.device, theta.dtype)
+
+        def single(params: dict[str, Tensor], inputs: Tensor) -> Tensor:
+            return functional_call(self.module, params, (inputs,))
+
+        return vmap(single, in_dims=(0, 0 if x.dim() == 3 else None))(self.unflatten(theta), x)
+
+    def init(self, n_members: int, generator: Generator) -> Tensor:
+        seed = int(torch.randint(2**31, (1,), generator=generator))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            members = [torch.nn.utils.parameters_to_vector(self.make().parameters()) for _ in range(n_members)]
+        return torch.stack(members).detach().double()

@@ -1,0 +1,155 @@
+"""One run, from data to figures. Knows no Hydra and no MLflow; what it computed is in the run folder."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sciuq_runner import files, metrics
+from sciuq_runner.assembly import Run, choose_device
+from sciuq_runner.diagnostics import convergence, convergence_warnings
+from sciuq_runner.emulator import SAMPLES, save_emulator
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.base import Posterior
+from sciuq_runner.predictive import Predictive, predict
+from sciuq_runner.problem import Array, Dataset
+from sciuq_runner.seeds import stream, torch_stream
+from sciuq_runner.target import Target
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Outcome:
+    """What a run found."""
+
+    metrics: dict[str, Any]
+    interrupted: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | None = None) -> Outcome:
+    """Run the whole pipeline and leave its results in ``folder``."""
+    started = time.perf_counter()
+    settings = run.settings
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    dataset = run.problem.dataset(stream(settings.seed, "data"))
+    target = Target(
+        run.model.bind(run.problem, run.problem.noise),
+        run.problem.noise,
+        {name: data.train for name, data in dataset.items()},
+        settings.temperature,
+        getattr(torch, settings.dtype),
+        choose_device(settings.device),
+    )
+    log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
+
+    posterior = run.method.run(target, torch_stream(settings.seed, "method"), loop)
+    trained = time.perf_counter()
+    save_emulator(folder / "model", run.config, posterior)
+    files.write_tensors(folder / SAMPLES, *posterior.tensors())
+
+    predictives = {name: predict(target, posterior, name, data.test.x) for name, data in dataset.items()}
+    diagnostics, warnings = judge(posterior, predictives)
+    cost = {
+        "train_s": trained - started,
+        "total_s": 0.0,
+        "grad_evals": posterior.gradient_evaluations,
+        "peak_rss_mb": peak_memory(),
+    }
+    results: dict[str, Any] = {
+        **{name: evaluate(predictives[name], data) for name, data in dataset.items()},
+        "noise": learned_noise(target, posterior),
+        "diagnostics": diagnostics,
+        "cost": cost,
+        "config": {"choices": dict(choices or {}), **run.config},
+    }
+    files.write_npz(folder / "predictions.npz", prediction_arrays(target, posterior, dataset, predictives))
+    from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
+
+    title = " ".join((choices or {}).get(key, "") for key in ("problem", "method")).strip()
+    plots.draw_all(folder / "figures", dataset, predictives, title or type(run.method).__name__)
+    cost["total_s"] = time.perf_counter() - started
+    files.write_json(folder / "metrics.json", results)
+    for warning in warnings:
+        log.warning(warning)
+    return Outcome(results, loop.interrupted, warnings)
+
+
+def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[dict[str, float], list[str]]:
+    """Diagnostics of the method and of its chains, with what to say about them."""
+    found = dict(posterior.diagnostics)
+    if posterior.n_chains:
+        parts = [convergence(item.members, posterior.n_chains) for item in predictives.values()]
+        if all(parts):
+            found["rhat_max"] = max(part["rhat_max"] for part in parts)
+            found["ess_min"] = min(part["ess_min"] for part in parts)
+    return found, posterior.warnings + convergence_warnings(found)
+
+
+def evaluate(predictive: Predictive, data: Any) -> dict[str, dict[str, float]]:
+    """Metrics of every split of one quantity."""
+    return {
+        split: metrics.evaluate(
+            predictive.mean[mask],
+            predictive.std[mask],
+            data.test.y[mask],
+            data.reference[mask] if data.clean_rl2e else None,
+        )
+        for split, mask in data.splits.items()
+        if mask.any()
+    }
+
+
+def learned_noise(target: Target, posterior: Posterior) -> dict[str, dict[str, float]]:
+    """Posterior mean and spread of every learned scale."""
+    scales = {
+        group: posterior.evaluate(lambda theta, slot=slot: target.log_noise_scales(theta)[:, slot].exp())
+        for slot, group in enumerate(target.noise_groups)
+    }
+    if target.learns_prior:
+        scales["prior"] = posterior.evaluate(target.prior_scale)
+    return {name: {"mean": s.mean().item(), "std": s.std(correction=0).item()} for name, s in scales.items()}
+
+
+def prediction_arrays(
+    target: Target, posterior: Posterior, dataset: Dataset, predictives: Mapping[str, Predictive]
+) -> dict[str, Array]:
+    """What calibration, figures and other people need, by name."""
+    arrays: dict[str, Array] = {}
+    for name, data in dataset.items():
+        found = predictives[name]
+        held_out = predict(target, posterior, name, data.calibration.x) if len(data.calibration) else None
+        arrays |= {
+            f"{name}_x": data.test.x,
+            f"{name}_mean": found.mean,
+            f"{name}_aleatoric_std": found.aleatoric_std,
+            f"{name}_epistemic_std": found.epistemic_std,
+            f"{name}_reference": data.reference,
+            f"{name}_test_y": data.test.y,
+            f"{name}_train_x": data.train.x,
+            f"{name}_train_y": data.train.y,
+            f"{name}_calibration_x": data.calibration.x,
+            f"{name}_calibration_y": data.calibration.y,
+        }
+        arrays |= {f"{name}_split_{split}": mask for split, mask in data.splits.items()}
+        if held_out is not None:
+            arrays[f"{name}_calibration_mean"] = held_out.mean
+            arrays[f"{name}_calibration_std"] = held_out.std
+    return {key: np.asarray(value) for key, value in arrays.items()}
+
+
+def peak_memory() -> float:
+    """Largest resident memory of this process so far, in MB."""
+    unit = 1024**2 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -1,0 +1,84 @@
+"""Figures of a run, as in Section 6 of the paper. Drawn from arrays alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.special import ndtri
+
+from sciuq_runner import metrics
+from sciuq_runner.files import write_atomically
+from sciuq_runner.predictive import Predictive
+from sciuq_runner.problem import Dataset, QuantityData
+
+# Okabe and Ito's palette: distinguishable with any colour vision, and in print
+MEAN, TOTAL, EPISTEMIC, EXACT, DATA = "#0072B2", "#56B4E9", "#0072B2", "#000000", "#D55E00"
+STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
+SPLIT_NAMES = {"id": "in distribution", "ood": "out of distribution"}
+
+
+def draw_all(folder: Path, dataset: Dataset, predictives: Mapping[str, Predictive], title: str) -> None:
+    """Draw every figure that fits the quantities of a problem."""
+    with mpl.rc_context(STYLE):
+        for name, data in dataset.items():
+            if len(data.coordinates) == 1:
+                save(bands(name, data, predictives[name], title), folder / f"{name}_bands.png")
+            save(calibration_plot(name, data, predictives[name], title), folder / f"{name}_calibration.png")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write one figure; the format follows the name."""
+    write_atomically(path, lambda target: figure.savefig(target, dpi=200))
+
+
+def bands(name: str, data: QuantityData, found: Predictive, title: str) -> Figure:
+    """Mean with 95 % total and epistemic bands, training data and exact function over one coordinate."""
+    figure = Figure(figsize=(5.0, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    x = data.test.x[:, 0]
+    factor = ndtri(0.975)
+    mean, total, epistemic = found.mean[:, 0], factor * found.std[:, 0], factor * found.epistemic_std[:, 0]
+    axes.fill_between(x, mean - total, mean + total, color=TOTAL, alpha=0.35, lw=0, label="95 % total")
+    axes.fill_between(
+        x, mean - epistemic, mean + epistemic, color=EPISTEMIC, alpha=0.45, lw=0, label="95 % epistemic"
+    )
+    for segment, label in zip(segments(data.reference[:, 0]), ["exact", *[None] * len(x)], strict=False):
+        axes.plot(x[segment], data.reference[segment, 0], color=EXACT, lw=1.2, ls="--", label=label)
+    axes.plot(x, mean, color=MEAN, lw=1.5, label="mean")
+    axes.plot(data.train.x[:, 0], data.train.y[:, 0], "o", color=DATA, ms=3.5, label="training data")
+    axes.set(xlabel=data.coordinates[0], ylabel=name, title=title)
+    axes.margins(x=0)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=7.5)
+    return figure
+
+
+def segments(values: np.ndarray) -> list[slice]:
+    """Split a sampled function at its jumps, so that no line is drawn across a discontinuity."""
+    steps = np.abs(np.diff(values))
+    typical = np.quantile(steps, 0.99) if len(steps) else 0.0
+    jumps = np.flatnonzero(steps > 10 * typical + 1e-12) + 1
+    edges = [0, *jumps.tolist(), len(values)]
+    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+
+
+def calibration_plot(name: str, data: QuantityData, found: Predictive, title: str) -> Figure:
+    """Observed against expected proportion of readings below each predicted quantile."""
+    figure = Figure(figsize=(3.6, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    levels = np.linspace(0, 1, metrics.N_LEVELS)
+    axes.plot([0, 1], [0, 1], color=EXACT, lw=1, ls="--", label="ideal")
+    for (split, mask), color, style in zip(data.splits.items(), (MEAN, DATA, "#009E73"), ("-", "-.", ":"), strict=False):
+        if not mask.any():
+            continue
+        arguments = found.mean[mask], found.std[mask], data.test.y[mask]
+        observed = metrics.observed_proportions(*arguments, levels)
+        label = f"{SPLIT_NAMES.get(split, split)} (RMSCE {metrics.rmsce(*arguments):.3f})"
+        axes.plot(levels, observed, color=color, ls=style, lw=1.5, label=label)
+    axes.set(xlabel="expected proportion", ylabel="observed proportion", title=f"{title}: calibration of {name}")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.legend(fontsize=7, loc="upper left")
+    return figure

@@ -1,0 +1,41 @@
+"""The MLflow flavour: loads an emulator from its data; the artifact holds no code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sciuq_runner.emulator import Emulator
+from sciuq_runner.errors import ConfigError
+
+
+class PyFunc:
+    """``predict(points)`` with a table of coordinates gives mean, standard deviations and 95 % bounds."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self.emulator = emulator
+
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+        import pandas as pd
+
+        quantity = (params or {}).get("quantity")
+        names = self.emulator.coordinates(quantity)
+        if isinstance(model_input, pd.DataFrame):
+            missing = [name for name in names if name not in model_input.columns]
+            if missing:
+                raise ConfigError(f"The points lack the column {missing[0]}: they need {', '.join(names)}.")
+            model_input = model_input[list(names)].to_numpy()
+        try:
+            x = np.asarray(model_input, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ConfigError("The points should be a table of finite numbers, one row per point.") from error
+        if x.ndim == 1 and len(names) == 1:
+            x = x[:, None]
+        return pd.DataFrame(self.emulator.predict(x, quantity))
+
+
+def _load_pyfunc(path: str) -> PyFunc:
+    """Entry point that MLflow calls."""
+    return PyFunc(Emulator(Path(path)))

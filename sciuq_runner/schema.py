@@ -1,0 +1,112 @@
+r"""Turns one node of plain configuration into one of our classes, or says in a sentence why not.
+
+The schema of a problem, model, method or calibration is the signature of its dataclass: names, types and
+``Annotated`` bounds. Nothing has to be declared twice, and a class defined outside the package is checked
+in the same way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+from annotated_types import Ge, Gt, Interval
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from sciuq_runner.errors import ConfigError, nearest
+
+T = TypeVar("T")
+
+Positive = Annotated[float, Gt(0)]
+NonNegative = Annotated[float, Ge(0)]
+Fraction = Annotated[float, Interval(gt=0, lt=1)]
+Count = Annotated[int, Ge(1)]
+
+OWN_PACKAGE = "sciuq_runner"
+
+
+def locate(target: str, key: str, trust: Sequence[str] = ()) -> type:
+    """Import the class that ``target`` names, if it is ours or of a module the user trusts."""
+    if not isinstance(target, str) or "." not in target:
+        raise ConfigError(f"{key}._target_={target!r} should be a class written as 'module.ClassName'.")
+    if not any(target.startswith(f"{module}.") for module in (OWN_PACKAGE, *trust)):
+        module = target.split(".")[0]
+        raise ConfigError(
+            f"{key}._target_={target} is not a class of {OWN_PACKAGE}: "
+            f"add trust=[{module}] on the command line to allow its code to run."
+        )
+    module_name, _, name = target.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module_name), name, None)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{key}._target_={target} cannot be imported: {error}.") from error
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        raise ConfigError(f"{key}._target_={target} should be a dataclass defined in {module_name}.")
+    return found
+
+
+def build(node: Mapping[str, Any], key: str, base: type[T], trust: Sequence[str] = ()) -> T:
+    """Build the object that ``node`` describes; every mistake in it becomes a :class:`ConfigError`."""
+    if not isinstance(node, Mapping) or "_target_" not in node:
+        raise ConfigError(f"{key} should be a mapping with the key _target_, got {node!r}.")
+    cls = locate(node["_target_"], key, trust)
+    if not issubclass(cls, base):
+        raise ConfigError(f"{key}._target_={node['_target_']} should be a {base.__name__}.")
+    return construct(cls, {name: value for name, value in node.items() if name != "_target_"}, key)
+
+
+def construct(cls: type[T], values: Mapping[str, Any], key: str) -> T:
+    """Check ``values`` against the fields of the dataclass ``cls`` and make the instance."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    prefix = f"{key}." if key else ""
+    for name in values:
+        if name not in fields:
+            raise ConfigError(f"{prefix}{name} is not a setting of {key or 'a run'}: {nearest(name, fields)}")
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in values:
+            raise ConfigError(f"{prefix}{name} is missing.")
+    checked = {name: check(value, hints[name], f"{prefix}{name}") for name, value in values.items()}
+    try:
+        return cls(**checked)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from error
+
+
+def check(value: Any, hint: Any, key: str) -> Any:
+    """Return ``value`` in the type that ``hint`` asks for; numbers convert only where nothing is lost."""
+    if isinstance(value, float) and value.is_integer() and int in _plain_types(hint):
+        value = int(value)  # 1e3 is how people write a thousand steps
+    try:
+        adapter = TypeAdapter(hint, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        advice = _advice(problem, value)
+        raise ConfigError(f"{key}={value!r} is not valid: {advice}") from error
+
+
+def _plain_types(hint: Any) -> set[type]:
+    """Collect the bare types of a hint, so that ``Annotated[int, Ge(1)] | None`` gives {int, NoneType}.
+
+    A hint that also admits floats is left alone.
+    """
+    if isinstance(hint, type):
+        return {hint}
+    found: set[type] = set()
+    for part in typing.get_args(hint):
+        found |= _plain_types(part)
+    return set() if float in found else found
+
+
+def _advice(problem: Any, value: Any) -> str:
+    context = problem.get("ctx", {})
+    if problem["type"] == "literal_error":
+        choices = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(",")]
+        return nearest(str(value), choices)
+    message = str(problem["msg"]).removeprefix("Input ")
+    return f"it {message[0].lower()}{message[1:]}."

@@ -1,0 +1,197 @@
+"""The target log p(theta | D): where a problem, its data and a model meet, and all that a method sees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Generator, Tensor
+
+from sciuq_runner.models.base import BoundModel
+from sciuq_runner.problem import InverseGamma, Noise, Readings
+
+Batch: TypeAlias = Mapping[str, Tensor]
+"""A mini-batch: for every quantity the indices of the readings that take part."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """The likelihood of the readings of one quantity."""
+
+    quantity: str
+    x: Tensor
+    y: Tensor
+    noise: Noise
+    known_scale: Tensor  # scalar, or one per reading: [N, 1]
+    slot: int | None  # where log sigma sits among the learned scales
+
+    def select(self, index: Tensor) -> Term:
+        """The same term over some of its readings."""
+        scale = self.known_scale if self.known_scale.dim() == 0 else self.known_scale[index]
+        return Term(self.quantity, self.x[index], self.y[index], self.noise, scale, self.slot)
+
+
+class Target:
+    r"""The tempered posterior
+
+    .. math::
+        \log p_\tau(\theta, \sigma \mid D) = \frac1\tau \Big[ \sum_q \log p(D_q \mid \theta, \sigma_q)
+        + \log p(\theta \mid \sigma_\theta) + \log p(\sigma_q) + \log p(\sigma_\theta) \Big] + \text{const}
+
+    over a batch of flat vectors. A vector holds the model's weights, then :math:`\log\sigma` of every learned
+    noise scale, then :math:`\log\sigma_\theta` if the prior scale is learned: all unconstrained, so that every
+    sampler and optimiser can move in it. ``n_weights`` is the length of the first part.
+
+    Shapes:
+        ``theta`` is ``[M, size]``; every density is ``[M]``.
+    """
+
+    def __init__(
+        self,
+        model: BoundModel,
+        noise: Mapping[str, Noise],
+        readings: Mapping[str, Readings],
+        temperature: float = 1.0,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.model, self.temperature, self.dtype, self.device = model, temperature, dtype, torch.device(device)
+        self.noise = dict(noise)
+        learned = [noise.group or name for name, noise in self.noise.items() if noise.kind == "learned"]
+        self.noise_groups = list(dict.fromkeys(learned))
+        self.learns_prior = model.prior.hyperprior is not None
+        self.n_weights = model.n_params
+        self.size = self.n_weights + len(self.noise_groups) + self.learns_prior
+        self.terms = [
+            Term(
+                name,
+                self.tensor(data.x),
+                self.tensor(data.y),
+                self.noise[name],
+                self.tensor(self.noise[name].scale),
+                self.slot(name),
+            )
+            for name, data in readings.items()
+            if len(data)
+        ]
+        self.n_readings = sum(len(term.x) for term in self.terms)
+
+    def tensor(self, values: object) -> Tensor:
+        """Put numbers where the target lives, in its precision."""
+        return torch.as_tensor(values, dtype=self.dtype, device=self.device)
+
+    def init(self, n_members: int, generator: Generator) -> Tensor:
+        """Starting points ``[n_members, size]``: the model's own, and the scales that the settings name."""
+        start = dict(zip(self.noise_groups, [0.0] * len(self.noise_groups), strict=True))
+        for name, noise in self.noise.items():
+            if noise.kind == "learned":
+                start[noise.group or name] = math.log(float(noise.scale))
+        scales = [*start.values(), *([math.log(self.model.prior.scale)] if self.learns_prior else [])]
+        extra = torch.tensor(scales, dtype=torch.float64).expand(n_members, -1)
+        return self.tensor(torch.cat([self.model.init(n_members, generator), extra], dim=1))
+
+    def slot(self, quantity: str) -> int | None:
+        """Where the learned noise scale of a quantity sits among the others."""
+        noise = self.noise[quantity]
+        return self.noise_groups.index(noise.group or quantity) if noise.kind == "learned" else None
+
+    # The parts of a flat vector
+
+    def weights(self, theta: Tensor) -> Tensor:
+        """What the model's functions depend on, ``[M, n_weights]``."""
+        return theta[:, : self.n_weights]
+
+    def log_noise_scales(self, theta: Tensor) -> Tensor:
+        """Log of the learned noise scales, ``[M, len(noise_groups)]``."""
+        return theta[:, self.n_weights : self.n_weights + len(self.noise_groups)]
+
+    def prior_scale(self, theta: Tensor) -> Tensor:
+        """The standard deviation of the weights under the prior, ``[M]``."""
+        if self.learns_prior:
+            return theta[:, -1].exp()
+        return torch.full_like(theta[:, 0], self.model.prior.scale)
+
+    def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
+        """The noise scale of a quantity at ``x`` for every member, broadcastable to ``[M, N, D_q]``."""
+        noise = self.noise[quantity]
+        if noise.kind == "heteroscedastic":
+            return self.model.noise_scale(self.weights(theta), quantity, x)
+        slot = self.slot(quantity)
+        if slot is not None:
+            return self.log_noise_scales(theta)[:, slot].exp()[:, None, None]
+        return self.tensor(noise.scale).mean().expand(theta.shape[0], 1, 1)
+
+    # Densities
+
+    def log_likelihood(self, theta: Tensor, batch: Batch | None = None) -> Tensor:
+        """Log likelihood of all readings; of a mini-batch, scaled up to stand for all of them."""
+        total = theta.new_zeros(theta.shape[0])
+        for term in self.terms:
+            if batch is None:
+                total = total + self.term_log_likelihood(theta, term)
+            else:
+                index = batch[term.quantity]
+                part = self.term_log_likelihood(theta, term.select(index))
+                total = total + part * (len(term.x) / len(index))
+        return total
+
+    def term_log_likelihood(self, theta: Tensor, term: Term) -> Tensor:
+        """Log likelihood of one term, ``[M]``."""
+        residual = term.y - self.model.observe(self.weights(theta), term.quantity, term.x)
+        if term.noise.kind == "heteroscedastic":
+            scale = self.model.noise_scale(self.weights(theta), term.quantity, term.x)
+        elif term.slot is not None:
+            scale = self.log_noise_scales(theta)[:, term.slot].exp()[:, None, None]
+        else:
+            scale = term.known_scale
+        return log_density(residual, scale, term.noise).sum((1, 2))
+
+    def log_prior(self, theta: Tensor) -> Tensor:
+        """Log prior of weights and learned scales, normalised for the weights."""
+        weights = self.weights(theta)
+        scale = self.prior_scale(theta)
+        total = -0.5 * (weights * weights).sum(1) / scale**2
+        total = total - self.n_weights * (scale.log() + 0.5 * math.log(2 * math.pi))
+        for slot, group in enumerate(self.noise_groups):
+            total = total + log_hyperprior(self.log_noise_scales(theta)[:, slot], self.hyperprior(group))
+        if self.model.prior.hyperprior is not None:
+            total = total + log_hyperprior(theta[:, -1], self.model.prior.hyperprior)
+        return total
+
+    def hyperprior(self, group: str) -> InverseGamma:
+        """The hyperprior of one group of noise scales."""
+        return next(n.hyperprior for name, n in self.noise.items() if (n.group or name) == group)
+
+    def log_density(self, theta: Tensor, batch: Batch | None = None) -> Tensor:
+        """The tempered log posterior that samplers draw from, up to a constant."""
+        return (self.log_likelihood(theta, batch) + self.log_prior(theta)) / self.temperature
+
+    def draw_batch(self, size: int, generator: Generator) -> Batch:
+        """Indices of a random mini-batch: about ``size`` readings, split over quantities by their number."""
+        share = min(1.0, size / self.n_readings)
+        batch = {}
+        for term in self.terms:
+            take = max(1, round(share * len(term.x)))
+            order = torch.randperm(len(term.x), generator=generator, device=generator.device)
+            batch[term.quantity] = order[:take].to(self.device)
+        return batch
+
+
+def log_density(residual: Tensor, scale: Tensor, noise: Noise) -> Tensor:
+    """Elementwise log density of noise with this scale; broadcasts."""
+    standard = residual / scale
+    if noise.family == "student_t":
+        nu = noise.degrees_of_freedom
+        constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - 0.5 * math.log(nu * math.pi)
+        return constant - scale.log() - 0.5 * (nu + 1) * torch.log1p(standard**2 / nu)
+    return -0.5 * standard**2 - scale.log() - 0.5 * math.log(2 * math.pi)
+
+
+def log_hyperprior(log_scale: Tensor, hyperprior: InverseGamma) -> Tensor:
+    r"""Inverse-Gamma density of :math:`\sigma^2`, as a density of :math:`\log\sigma` (with its Jacobian)."""
+    a, b = hyperprior.shape, hyperprior.scale
+    constant = math.log(2) - math.lgamma(a) - a * math.log(b)
+    return constant - 2 * a * log_scale - torch.exp(-2 * log_scale) / b
