@@ -92,7 +92,12 @@ def require_device(name: str) -> None:
     """Refuse a device that is not there."""
     import torch
 
-    present = {"auto": True, "cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    present = {
+        "auto": True,
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
     if not present[name]:
         there = ", ".join(device for device, found in present.items() if found)
         raise ConfigError(f"device={name} is not available on this machine: choose one of {there}.")

@@ -34,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except ConfigError as error:
         print(f"sciuq-run: {error}", file=sys.stderr)
         status = WRONG_INPUT
+    except OSError as error:
+        print(f"sciuq-run: {error.strerror or error}: {error.filename or 'a file'}.", file=sys.stderr)
+        status = WRONG_INPUT
     except KeyboardInterrupt:
         print("sciuq-run: stopped.", file=sys.stderr)
         status = INTERRUPTED

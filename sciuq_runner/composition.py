@@ -46,7 +46,6 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
     from hydra import compose as hydra_compose
     from hydra import initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
 
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ConfigError(f"--config-dir {config_dir} is not a folder.")
@@ -54,12 +53,8 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
     try:
         with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
             return hydra_compose("config", [*overrides, *extra], return_hydra_config=with_hydra)
-    except (HydraException, OmegaConfBaseException) as error:
+    except Exception as error:  # only configuration is at work here: whatever fails is a mistake in it
         raise ConfigError(explain(error, overrides, config_dir)) from error
-    except Exception as error:
-        if type(error).__module__.startswith("yaml"):
-            raise ConfigError(f"A configuration file is not valid YAML: {_line(error)}") from error
-        raise
     finally:
         GlobalHydra.instance().clear()
 
@@ -69,8 +64,7 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     try:
         values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        cause = error.__cause__
-        raise ConfigError(str(cause) if isinstance(cause, ConfigError) else _line(error)) from error
+        raise ConfigError(_line(_root_cause(error))) from error
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items() if key not in ("hydra", "tuned", "experiment")}
 
@@ -99,6 +93,14 @@ def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
 
 def explain(error: Exception, overrides: Sequence[str], config_dir: str | None) -> str:
     """One sentence for what Hydra found wrong."""
+    empty = [text for text in overrides if text.partition("=")[2] in ("null", "") and "." not in text]
+    if empty and isinstance(error, ValueError):
+        return f"{empty[0]} chooses nothing: name one of the choices that sciuq-run --help lists."
+    several = re.search(r"Ambiguous value for argument '([^']+)'", str(error))
+    if several:
+        return f"{several.group(1)} names several values: add -m to run them all, or quote them as one."
+    if type(error).__module__.startswith("yaml"):
+        return f"A configuration file is not valid YAML: {_line(error)}"
     options = getattr(error, "options", None)
     missing = getattr(error, "missing_cfg_file", None)
     if missing and options:
@@ -124,11 +126,21 @@ def known_keys(overrides: Sequence[str], wrong: str, config_dir: str | None) -> 
     keys = [str(key) for key in cfg]
     for group, node in cfg.items():
         if isinstance(node, DictConfig):
-            keys += [f"{group}.{key}" for key in node if key != "_target_"]
+            keys += [f"{group!s}.{key!s}" for key in node if key != "_target_"]
     return keys
 
 
-def _line(error: Exception) -> str:
+def _root_cause(error: BaseException) -> BaseException:
+    """Our own error inside those that OmegaConf wraps around it, if there is one."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, ConfigError):
+            return inner
+        inner = inner.__cause__ or inner.__context__
+    return error
+
+
+def _line(error: BaseException) -> str:
     """The message of an error as one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines[:2]) if lines else type(error).__name__

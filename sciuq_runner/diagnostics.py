@@ -22,7 +22,8 @@ def convergence(members: Array, n_chains: int) -> dict[str, float]:
         return {}
     rhat = split_gelman_rubin(chains, chain_dim=0, sample_dim=1)
     ess = effective_sample_size(chains, chain_dim=0, sample_dim=1)
-    return {"rhat_max": rhat.max().item(), "ess_min": ess.min().item()}
+    # the estimate of a very short chain can come out negative; it is then worth no more than one sample
+    return {"rhat_max": rhat.max().item(), "ess_min": ess.clamp(min=1.0).min().item()}
 
 
 def convergence_warnings(found: dict[str, float]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import resource
 import sys
 import time
@@ -41,8 +42,6 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
     """Run the whole pipeline and leave its results in ``folder``."""
     started = time.perf_counter()
     settings = run.settings
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
     dataset = run.problem.dataset(stream(settings.seed, "data"))
     target = Target(
         run.model.bind(run.problem, run.problem.noise),
@@ -52,6 +51,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
         getattr(torch, settings.dtype),
         choose_device(settings.device),
     )
+    torch.set_num_threads(settings.threads or choose_threads(target))
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
 
     posterior = run.method.run(target, torch_stream(settings.seed, "method"), loop)
@@ -77,13 +77,21 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
     files.write_npz(folder / "predictions.npz", prediction_arrays(target, posterior, dataset, predictives))
     from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
 
-    title = " ".join((choices or {}).get(key, "") for key in ("problem", "method")).strip()
-    plots.draw_all(folder / "figures", dataset, predictives, title or type(run.method).__name__)
+    names = {"problem": type(run.problem).__name__, "method": type(run.method).__name__, **(choices or {})}
+    case = f" ({run.config['problem']['case']})" if "case" in run.config["problem"] else ""
+    title = f"{names['problem']}{case}, {names['method']}"
+    plots.draw_all(folder / "figures", dataset, predictives, title)
     cost["total_s"] = time.perf_counter() - started
     files.write_json(folder / "metrics.json", results)
     for warning in warnings:
         log.warning(warning)
     return Outcome(results, loop.interrupted, warnings)
+
+
+def choose_threads(target: Target) -> int:
+    """One thread for small targets: their kernels are too short to share, and jobs side by side do not fight."""
+    small = target.size * target.n_readings < 2_000_000
+    return 1 if small else (os.cpu_count() or 1)
 
 
 def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[dict[str, float], list[str]]:
@@ -113,10 +121,8 @@ def evaluate(predictive: Predictive, data: Any) -> dict[str, dict[str, float]]:
 
 def learned_noise(target: Target, posterior: Posterior) -> dict[str, dict[str, float]]:
     """Posterior mean and spread of every learned scale."""
-    scales = {
-        group: posterior.evaluate(lambda theta, slot=slot: target.log_noise_scales(theta)[:, slot].exp())
-        for slot, group in enumerate(target.noise_groups)
-    }
+    noise = posterior.evaluate(lambda theta: target.log_noise_scales(theta).exp())
+    scales = dict(zip(target.noise_groups, noise.unbind(1), strict=True))
     if target.learns_prior:
         scales["prior"] = posterior.evaluate(target.prior_scale)
     return {name: {"mean": s.mean().item(), "std": s.std(correction=0).item()} for name, s in scales.items()}

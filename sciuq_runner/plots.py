@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -17,7 +19,7 @@ from sciuq_runner.problem import Dataset, QuantityData
 
 # Okabe and Ito's palette: distinguishable with any colour vision, and in print
 MEAN, TOTAL, EPISTEMIC, EXACT, DATA = "#0072B2", "#56B4E9", "#0072B2", "#000000", "#D55E00"
-STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
+STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
 SPLIT_NAMES = {"id": "in distribution", "ood": "out of distribution"}
 
 
@@ -43,9 +45,7 @@ def bands(name: str, data: QuantityData, found: Predictive, title: str) -> Figur
     factor = ndtri(0.975)
     mean, total, epistemic = found.mean[:, 0], factor * found.std[:, 0], factor * found.epistemic_std[:, 0]
     axes.fill_between(x, mean - total, mean + total, color=TOTAL, alpha=0.35, lw=0, label="95 % total")
-    axes.fill_between(
-        x, mean - epistemic, mean + epistemic, color=EPISTEMIC, alpha=0.45, lw=0, label="95 % epistemic"
-    )
+    axes.fill_between(x, mean - epistemic, mean + epistemic, color=EPISTEMIC, alpha=0.45, lw=0, label="95 % epistemic")
     for segment, label in zip(segments(data.reference[:, 0]), ["exact", *[None] * len(x)], strict=False):
         axes.plot(x[segment], data.reference[segment, 0], color=EXACT, lw=1.2, ls="--", label=label)
     axes.plot(x, mean, color=MEAN, lw=1.5, label="mean")
@@ -62,7 +62,7 @@ def segments(values: np.ndarray) -> list[slice]:
     typical = np.quantile(steps, 0.99) if len(steps) else 0.0
     jumps = np.flatnonzero(steps > 10 * typical + 1e-12) + 1
     edges = [0, *jumps.tolist(), len(values)]
-    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 def calibration_plot(name: str, data: QuantityData, found: Predictive, title: str) -> Figure:
@@ -71,14 +71,16 @@ def calibration_plot(name: str, data: QuantityData, found: Predictive, title: st
     axes = figure.add_subplot()
     levels = np.linspace(0, 1, metrics.N_LEVELS)
     axes.plot([0, 1], [0, 1], color=EXACT, lw=1, ls="--", label="ideal")
-    for (split, mask), color, style in zip(data.splits.items(), (MEAN, DATA, "#009E73"), ("-", "-.", ":"), strict=False):
+    for (split, mask), color, style in zip(
+        data.splits.items(), (MEAN, DATA, "#009E73"), ("-", "-.", ":"), strict=False
+    ):
         if not mask.any():
             continue
         arguments = found.mean[mask], found.std[mask], data.test.y[mask]
         observed = metrics.observed_proportions(*arguments, levels)
         label = f"{SPLIT_NAMES.get(split, split)} (RMSCE {metrics.rmsce(*arguments):.3f})"
         axes.plot(levels, observed, color=color, ls=style, lw=1.5, label=label)
-    axes.set(xlabel="expected proportion", ylabel="observed proportion", title=f"{title}: calibration of {name}")
+    axes.set(xlabel="expected proportion", ylabel="observed proportion", title=f"{title}: {name}")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.legend(fontsize=7, loc="upper left")
     return figure

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -58,7 +59,12 @@ class Target:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.model, self.temperature, self.dtype, self.device = model, temperature, dtype, torch.device(device)
+        self.model, self.temperature, self.dtype, self.device = (
+            model,
+            temperature,
+            dtype,
+            torch.device(device),
+        )
         self.noise = dict(noise)
         learned = [noise.group or name for name, noise in self.noise.items() if noise.kind == "learned"]
         self.noise_groups = list(dict.fromkeys(learned))
@@ -81,7 +87,8 @@ class Target:
 
     def tensor(self, values: object) -> Tensor:
         """Put numbers where the target lives, in its precision."""
-        return torch.as_tensor(values, dtype=self.dtype, device=self.device)
+        tensor = values if isinstance(values, Tensor) else torch.tensor(np.asarray(values))
+        return tensor.to(self.device, self.dtype)
 
     def init(self, n_members: int, generator: Generator) -> Tensor:
         """Starting points ``[n_members, size]``: the model's own, and the scales that the settings name."""

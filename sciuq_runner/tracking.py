@@ -191,4 +191,12 @@ def git_commit() -> str:
     return found.stdout.strip() or "none"
 
 
-__all__ = ["NOT_QUANTITIES", "PARENT_VARIABLE", "Tracker", "flatten_metrics", "flatten_params", "guarded", "open_tracker"]
+__all__ = [
+    "NOT_QUANTITIES",
+    "PARENT_VARIABLE",
+    "Tracker",
+    "flatten_metrics",
+    "flatten_params",
+    "guarded",
+    "open_tracker",
+]

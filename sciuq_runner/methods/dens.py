@@ -49,7 +49,7 @@ class DEns(Method):
         return posterior
 
 
-class regularised_loss:  # noqa: N801 - a function with its settings bound
+class regularised_loss:
     """Mean negative log-likelihood with weight decay, per member; MAP where no decay is given."""
 
     def __init__(self, target: Target, weight_decay: float | None) -> None:

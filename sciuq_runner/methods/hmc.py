@@ -11,7 +11,13 @@ import torch
 from annotated_types import Ge, Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import BatchedFunction, CompileChoice, MaybeCompiled, value_and_grad, worth_compiling
+from sciuq_runner.autodiff import (
+    BatchedFunction,
+    CompileChoice,
+    MaybeCompiled,
+    value_and_grad,
+    worth_compiling,
+)
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
@@ -35,8 +41,9 @@ class HMC(Method):
     and accepts the end with probability :math:`\min(1, e^{-\Delta H})`. All chains advance in one batch with
     one step size, adapted by dual averaging during burn-in towards ``target_accept`` and fixed afterwards.
     ``n_samples`` in all are kept, the same number from every chain, with ``thin`` transitions between two.
-    ``jitter`` draws each trajectory's step size from :math:`\epsilon (1 \pm \text{jitter})`, which breaks the
-    resonance of a fixed length with the periods of a nearly Gaussian posterior.
+    ``jitter`` draws each trajectory's step size from :math:`\epsilon (1 \pm \text{jitter})`. It breaks the
+    resonance of a fixed length with the periods of a nearly Gaussian posterior, and frees chains from places
+    so stiff that the common step is too long there.
     """
 
     n_chains: Count = 4
@@ -46,7 +53,7 @@ class HMC(Method):
     n_leapfrog: Count = 50
     step_size: Positive = 0.1
     target_accept: Fraction = 0.6
-    jitter: Annotated[float, Interval(ge=0, lt=1)] = 0.1
+    jitter: Annotated[float, Interval(ge=0, lt=1)] = 0.3
     compile: CompileChoice = "auto"
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
@@ -99,10 +106,10 @@ class HMC(Method):
         found = []
         if accept < 0.3:
             found.append(f"Only {accept:.0%} of the proposals were accepted: try more method.n_burn.")
-        if divergences > 0.05 * n_trajectories:
+        if divergences > 0.3 * n_trajectories:
             found.append(
-                f"{divergences} of {n_trajectories} trajectories diverged: try a higher method.target_accept (0.8 or 0.9), "
-                "which makes smaller steps."
+                f"{divergences} of {n_trajectories} trajectories diverged: try a higher method.target_accept, "
+                "0.8 or 0.9, which makes smaller steps."
             )
         return found
 
@@ -172,14 +179,12 @@ def leapfrog(
     return theta, momentum, value, gradient
 
 
-def transition(
-    state: State, integrate: Leapfrog, step_size: float, generator: Generator
-) -> tuple[State, Info]:
+def transition(state: State, integrate: Leapfrog, step_size: float, generator: Generator) -> tuple[State, Info]:
     """One Metropolis-corrected trajectory of every chain."""
-    like = {"dtype": state.theta.dtype, "device": state.theta.device}
-    momentum = torch.randn(state.theta.shape, generator=generator, dtype=state.theta.dtype).to(**like)
-    uniform = torch.rand(len(state.theta), generator=generator, dtype=state.theta.dtype).to(**like)
-    proposal, final = integrate(state, momentum, torch.tensor(step_size, **like))
+    dtype = state.theta.dtype
+    momentum = torch.randn(state.theta.shape, generator=generator, dtype=dtype).to(state.theta.device)
+    uniform = torch.rand(len(state.theta), generator=generator, dtype=dtype).to(state.theta.device)
+    proposal, final = integrate(state, momentum, state.theta.new_tensor(step_size))
     energy_error = (
         (state.log_density - 0.5 * momentum.square().sum(1))
         - (proposal.log_density - 0.5 * final.square().sum(1))
@@ -224,6 +229,4 @@ class DualAveraging:
         mean = (1 - weight) * self.error_sum + weight * error
         log_step = self.centre - math.sqrt(count) / gamma * mean
         decay = count**-kappa
-        return DualAveraging(
-            self.centre, log_step, decay * log_step + (1 - decay) * self.log_averaged, mean, count
-        )
+        return DualAveraging(self.centre, log_step, decay * log_step + (1 - decay) * self.log_averaged, mean, count)

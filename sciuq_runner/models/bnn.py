@@ -18,7 +18,7 @@ from sciuq_runner.schema import Count, Positive
 
 @dataclass(frozen=True)
 class BNN(Model):
-    r"""Fields :math:`u_\theta(x)` as fully connected networks with prior :math:`\theta \sim \mathcal N(0, \sigma_\theta^2)`."""
+    r"""Fully connected networks :math:`u_\theta(x)` with prior :math:`\theta \sim \mathcal N(0, \sigma_\theta^2)`."""
 
     width: Count = 50
     depth: Count = 2

@@ -32,10 +32,7 @@ class ModuleNetwork(Network):
         """View flat ``theta[..., K]`` as the module's named parameters."""
         parts = torch.split(theta, [math.prod(shape) for shape in self.shapes.values()], dim=-1)
         names = self.shapes.items()
-        return {
-            name: part.reshape(*theta.shape[:-1], *shape)
-            for (name, shape), part in zip(names, parts, strict=True)
-        }
+        return {name: part.reshape(*theta.shape[:-1], *shape) for (name, shape), part in zip(names, parts, strict=True)}
 
     def __call__(self, theta: Tensor, x: Tensor) -> Tensor:
         if any(True for _ in self.module.buffers()):  # constants of the module live where theta lives

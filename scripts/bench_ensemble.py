@@ -1,0 +1,61 @@
+"""Ten networks trained in one batch against ten trainings in sequence.
+
+    python scripts/bench_ensemble.py [--members 10] [--steps 1000] [--repeats 3]
+
+The function problem, 2 x 50 tanh network, Adam. Both do the same arithmetic; the goal is a ratio of at least 5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+import torch
+from sciuq_runner.problems.function import Function
+
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.dens import regularised_loss
+from sciuq_runner.models import BNN
+from sciuq_runner.optim import train
+from sciuq_runner.seeds import stream, torch_stream
+from sciuq_runner.target import Target
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--members", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    problem = Function()
+    readings = {name: data.train for name, data in problem.dataset(stream(0, "data")).items()}
+    target = Target(BNN().bind(problem, problem.noise), problem.noise, readings)
+    objective = regularised_loss(target, 0.025)
+    start = target.init(options.members, torch_stream(0, "bench"))
+
+    def fit(theta: torch.Tensor) -> torch.Tensor:
+        return train(objective, theta, options.steps, lambda _: 1e-3, Loop())
+
+    def together() -> torch.Tensor:
+        return fit(start)
+
+    def in_sequence() -> torch.Tensor:
+        return torch.cat([fit(start[i : i + 1]) for i in range(options.members)])
+
+    difference = (together() - in_sequence()).abs().max().item()
+    seconds = {}
+    for name, call in (("together", together), ("in sequence", in_sequence)):
+        times = []
+        for _ in range(options.repeats):
+            started = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - started)
+        seconds[name] = statistics.median(times)
+        print(f"{name:<12} {options.members} members, {options.steps} steps: {seconds[name]:.2f} s")
+    print(f"largest difference of a parameter: {difference:.1e}")
+    print(f"in sequence / together: {seconds['in sequence'] / seconds['together']:.1f}  (goal at least 5)")
+
+
+if __name__ == "__main__":
+    main()

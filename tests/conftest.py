@@ -1,0 +1,58 @@
+"""Shared by all tests: one thread per worker, and the real program in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+def program(*arguments: str) -> list[str]:
+    """The command line of the real program under this interpreter."""
+    return [sys.executable, "-m", "sciuq_runner.cli", *arguments]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """A clean environment for the program: no tracking server, one thread."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW", "SCIUQ"))}
+    return {**kept, "OMP_NUM_THREADS": "1", "COLUMNS": "120", **extra}
+
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Run ``sciuq-run`` in an empty folder."""
+
+    def call(*arguments: str, env: dict[str, str] | None = None, timeout: float = 300) -> Any:
+        return subprocess.run(
+            program(*arguments),
+            cwd=tmp_path,
+            env=environment(**(env or {})),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return call
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """Folders of finished runs below ``folder``."""
+    return sorted(path.parent for path in folder.glob("runs/**/metrics.json"))
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """The metrics of a run folder."""
+    return json.loads((folder / "metrics.json").read_text())

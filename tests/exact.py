@@ -1,0 +1,68 @@
+"""A target whose posterior is known exactly: Bayesian linear regression through the ordinary target code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sciuq_runner.models.base import Prior
+from sciuq_runner.models.bnn import BoundBNN
+from sciuq_runner.networks import MLP
+from sciuq_runner.problem import Dataset, Fields, FieldSpec, Noise, Problem, Readings
+from sciuq_runner.target import Target
+
+
+@dataclass(frozen=True)
+class Plane(Problem):
+    """u = x w + b with known noise; nothing to do with files or grids."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", {"u": FieldSpec(("x1", "x2"))})
+
+    @property
+    def noise(self) -> Mapping[str, Noise]:
+        return {"u": Noise("known", 0.3)}
+
+    @property
+    def n_calibration_points(self) -> int:
+        return 0
+
+    def observe(self, quantity: str, fields: Fields, x: Tensor) -> Tensor:
+        return fields[quantity](x)
+
+    def dataset(self, rng: np.random.Generator) -> Dataset:
+        raise AssertionError("the tests bring their own data")
+
+
+@dataclass(frozen=True)
+class ExactRegression:
+    """A linear-Gaussian target with its posterior mean and covariance."""
+
+    target: Target
+    mean: np.ndarray
+    covariance: np.ndarray
+    features: np.ndarray
+    y: np.ndarray
+
+
+def linear_regression(
+    n: int = 12, seed: int = 0, noise: Noise | None = None, temperature: float = 1.0, prior_scale: float = 1.0
+) -> ExactRegression:
+    """Correlated inputs, so that the posterior is correlated too."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 2)) @ np.array([[1.0, 0.6], [0.0, 0.8]])
+    noise = noise or Noise("known", 0.3)
+    scale = float(np.mean(noise.scale))
+    y = x @ np.array([[0.8], [-0.5]]) + 0.2 + scale * rng.standard_normal((n, 1))
+    problem = Plane()
+    model = BoundBNN(problem, {"u": MLP(2, 1, hidden=())}, Prior(prior_scale))
+    target = Target(model, {"u": noise}, {"u": Readings(x, y)}, temperature, dtype=torch.float64)
+    features = np.concatenate([x, np.ones((n, 1))], axis=1)
+    precision = (features.T @ features / scale**2 + np.eye(3) / prior_scale**2) / temperature
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (features.T @ y[:, 0]) / scale**2 / temperature
+    return ExactRegression(target, mean, covariance, features, y)

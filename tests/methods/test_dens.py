@@ -1,0 +1,83 @@
+"""Deep ensembles: all members converge to the optimum of their objective, independently of each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sciuq_runner.errors import RunError
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.dens import DEns, regularised_loss
+from sciuq_runner.optim import AdamState, adam, train
+from tests.exact import linear_regression
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_members_reach_the_maximum_of_the_posterior():
+    exact = linear_regression()
+    posterior = DEns(n_members=3, n_steps=4000, learning_rate=0.01).run(exact.target, generator(), Loop())
+    np.testing.assert_allclose(posterior.theta.numpy(), np.tile(exact.mean, (3, 1)), atol=1e-4)
+    assert posterior.n_chains == 0
+    assert posterior.gradient_evaluations == 12_000
+
+
+def test_weight_decay_is_that_of_the_docstring():
+    """Ridge regression with the decay beside the mean negative log-likelihood, in closed form."""
+    exact, decay = linear_regression(), 0.3
+    posterior = DEns(n_members=2, n_steps=4000, learning_rate=0.01, weight_decay=decay).run(
+        exact.target, generator(), Loop()
+    )
+    n, sigma = len(exact.y), 0.3
+    normal = exact.features.T @ exact.features / (n * sigma**2) + 2 * decay * np.eye(3)
+    expected = np.linalg.solve(normal, exact.features.T @ exact.y[:, 0] / (n * sigma**2))
+    np.testing.assert_allclose(posterior.theta.numpy(), np.tile(expected, (2, 1)), atol=1e-4)
+
+
+def test_paper_decay_beside_mean_squared_error_has_the_same_minimum():
+    exact, decay, sigma = linear_regression(), 5e-4, 0.3
+    theta = torch.randn(5, 3, generator=generator()).double()
+    ours = regularised_loss(exact.target, decay / (2 * sigma**2))(theta)
+    residual = torch.as_tensor(exact.y[:, 0]) - theta @ torch.as_tensor(exact.features).T
+    theirs = residual.square().mean(1) + decay * theta.square().sum(1)
+    difference = ours * 2 * sigma**2 - theirs
+    torch.testing.assert_close(difference, difference[:1].expand(5), rtol=0, atol=1e-12)
+
+
+def test_adam_is_torchs():
+    target = linear_regression().target
+    theta = torch.randn(4, 3, generator=generator()).double()
+    leaf = theta.clone().requires_grad_(True)
+    optimiser = torch.optim.Adam([leaf], lr=0.05)
+    for _ in range(25):
+        optimiser.zero_grad()
+        (-target.log_density(leaf)).sum().backward()
+        optimiser.step()
+    state = AdamState(theta, torch.zeros_like(theta), torch.zeros_like(theta), theta.new_zeros(()))
+    state, _ = adam(lambda t: -target.log_density(t), state, torch.full((25,), 0.05, dtype=torch.float64))
+    torch.testing.assert_close(state.theta, leaf.detach(), rtol=1e-9, atol=1e-9)
+
+
+def test_a_member_trains_the_same_alone_and_in_company():
+    target = linear_regression().target
+    start = target.init(3, generator())
+
+    def fit(theta: torch.Tensor) -> torch.Tensor:
+        return train(regularised_loss(target, None), theta, 57, lambda _: 0.01, Loop())
+
+    torch.testing.assert_close(fit(start)[1:2], fit(start[1:2]), rtol=1e-12, atol=1e-12)
+
+
+def test_a_loss_that_is_no_number_stops_with_advice():
+    target = linear_regression().target
+    with pytest.raises(RunError, match=r"member 0 .* near training step .*learning_rate"):
+        train(
+            lambda t: target.log_density(t) * torch.nan,
+            target.init(1, generator()),
+            20,
+            lambda _: 0.1,
+            Loop(),
+        )

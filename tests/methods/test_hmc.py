@@ -1,0 +1,195 @@
+"""HMC recovers exact posteriors and is the same kernel as Pyro's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from pyro.infer.mcmc import HMC as PyroHMC
+from pyro.infer.mcmc import MCMC
+from pyro.ops.dual_averaging import DualAveraging as PyroDualAveraging
+from pyro.ops.integrator import velocity_verlet
+
+from sciuq_runner.autodiff import MaybeCompiled
+from sciuq_runner.errors import RunError
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods import hmc
+from sciuq_runner.methods.hmc import HMC, DualAveraging, Leapfrog
+from tests.exact import linear_regression
+from tests.montecarlo import assert_moments, effective
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_recovers_the_posterior_of_linear_regression():
+    exact = linear_regression()
+    method = HMC(n_chains=8, n_burn=300, n_samples=8000, n_leapfrog=5, step_size=0.05, target_accept=0.8)
+    posterior = method.run(exact.target, generator(), Loop())
+    assert posterior.theta.shape == (8000, 3)
+    assert_moments(posterior.theta.view(8, -1, 3), exact.mean, exact.covariance)
+    assert posterior.diagnostics["divergences"] == 0
+    assert posterior.gradient_evaluations == (300 + 1000) * 5 * 8
+    assert not posterior.warnings
+
+
+def test_a_colder_posterior_is_narrower():
+    exact = linear_regression(temperature=0.25)
+    method = HMC(n_chains=8, n_burn=300, n_samples=4000, n_leapfrog=5, step_size=0.05, target_accept=0.8)
+    posterior = method.run(exact.target, generator(), Loop())
+    assert_moments(posterior.theta.view(8, -1, 3), exact.mean, exact.covariance)
+
+
+@pytest.mark.parametrize("wanted", [0.6, 0.9])
+def test_burn_in_reaches_the_wanted_acceptance(wanted):
+    """With one leapfrog step acceptance falls smoothly with the step size, so that there is one to be found."""
+    exact = linear_regression()
+    method = HMC(n_chains=8, n_burn=1000, n_samples=4000, n_leapfrog=1, target_accept=wanted, jitter=0.0)
+    found = method.run(exact.target, generator(), Loop()).diagnostics["accept_rate"]
+    assert found == pytest.approx(wanted, abs=0.05)
+
+
+def test_thinning_keeps_the_number_of_samples():
+    exact = linear_regression()
+    thinned = HMC(n_chains=2, n_burn=10, n_samples=20, thin=3, n_leapfrog=2)
+    every = HMC(n_chains=2, n_burn=10, n_samples=60, thin=1, n_leapfrog=2)
+    a = thinned.run(exact.target, generator(), Loop()).theta.view(2, 10, 3)
+    b = every.run(exact.target, generator(), Loop()).theta.view(2, 30, 3)
+    assert torch.equal(a, b[:, 2::3])
+
+
+def test_trajectories_are_those_of_pyro():
+    """Same start, momentum, step size and length: same end, to rounding."""
+    target = linear_regression().target
+    theta, momentum = torch.randn(4, 3, generator=generator()).double(), torch.randn(4, 3).double()
+    start = hmc.init(target.log_density, theta)
+    step = 0.03
+    end, final = Leapfrog(target.log_density, 23, compiled=False)(
+        start, momentum, torch.tensor(step, dtype=torch.float64)
+    )
+    for chain in range(4):
+        z, r, _, potential = velocity_verlet(
+            {"theta": theta[chain]},
+            {"theta": momentum[chain]},
+            lambda z: -target.log_density(z["theta"][None])[0],
+            lambda r: r,
+            step,
+            23,
+        )
+        torch.testing.assert_close(end.theta[chain], z["theta"], rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(final[chain], r["theta"], rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(end.log_density[chain], -potential, rtol=1e-10, atol=1e-10)
+
+
+def test_the_kernel_agrees_with_pyros_hmc_at_the_same_step_size_and_length():
+    """Acceptance, mean and variance of both samplers agree within Monte Carlo error."""
+    exact = linear_regression()
+    step, length, n = 0.12, 4, 2000
+    torch.manual_seed(0)
+    kernel = PyroHMC(
+        potential_fn=lambda z: -exact.target.log_density(z["theta"][None])[0],
+        step_size=step,
+        num_steps=length,
+        adapt_step_size=False,
+        adapt_mass_matrix=False,
+    )
+    accepted: list[float] = []
+    start = torch.as_tensor(exact.mean)
+    sampler = MCMC(
+        kernel,
+        num_samples=n,
+        warmup_steps=0,
+        initial_params={"theta": start},
+        disable_progbar=True,
+        hook_fn=lambda k, *_: accepted.append(k._accept_cnt),
+    )
+    sampler.run()
+    theirs = sampler.get_samples()["theta"][None]
+    method = HMC(n_chains=4, n_burn=0, n_samples=4 * n, n_leapfrog=length, step_size=step, jitter=0.0)
+    posterior = method.run(exact.target, generator(), Loop())
+    ours = posterior.theta.view(4, n, 3)
+    for chains in (theirs, ours[:, 100:]):
+        assert_moments(chains, exact.mean, exact.covariance)
+    rate = accepted[-1] / n
+    error = math.sqrt(rate * (1 - rate) / n * 4)  # successive acceptances are correlated: four times the variance
+    assert posterior.diagnostics["accept_rate"] == pytest.approx(rate, abs=5 * error)
+    ratio = effective(ours) / 4 / effective(theirs)
+    assert (ratio > 0.5).all()
+    assert (ratio < 2.0).all()
+
+
+def test_step_size_adaptation_is_pyros():
+    theirs = PyroDualAveraging(prox_center=math.log(10 * 0.1))
+    ours = DualAveraging.start(0.1)
+    for error in np.random.default_rng(0).uniform(-0.5, 0.5, 50):
+        theirs.step(error)
+        ours = ours.update(error)
+        log_step, log_average = theirs.get_state()
+        assert ours.step_size == pytest.approx(math.exp(log_step), rel=1e-12)
+        assert ours.averaged_step_size == pytest.approx(math.exp(log_average), rel=1e-12)
+
+
+@pytest.mark.parametrize("n_steps", [1, 5, 7, 12])
+def test_blocks_make_the_whole_trajectory(n_steps):
+    target = linear_regression().target
+    theta = torch.randn(2, 3, generator=generator()).double()
+    momentum = torch.randn(2, 3, generator=generator(1)).double()
+    start, step = hmc.init(target.log_density, theta), torch.tensor(0.05, dtype=torch.float64)
+    end, final = Leapfrog(target.log_density, n_steps, compiled=False)(start, momentum, step)
+    arguments = (theta, momentum, start.gradient, step)
+    expected = hmc.leapfrog(target.log_density, n_steps, *arguments)
+    for ours, theirs in zip((end.theta, final, end.log_density, end.gradient), expected, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_start_without_finite_density_is_named():
+    target = linear_regression().target
+    with pytest.raises(RunError, match="chain 1 starts"):
+        hmc.init(target.log_density, torch.tensor([[0.0, 0, 0], [math.nan, 0, 0]]).double())
+
+
+def test_divergences_are_counted_and_explained():
+    exact = linear_regression()
+    method = HMC(n_chains=2, n_burn=0, n_samples=20, n_leapfrog=20, step_size=50.0)
+    posterior = method.run(exact.target, generator(), Loop())
+    assert posterior.diagnostics["divergences"] == 20
+    assert torch.isfinite(posterior.theta).all()
+    assert any("target_accept" in warning for warning in posterior.warnings)
+
+
+class StopAfter(Loop):
+    """Asks to stop in the middle of a phase."""
+
+    def __init__(self, name: str, steps: int) -> None:
+        super().__init__()
+        self.name, self.limit = name, steps
+
+    def show(self, **numbers: float) -> None:
+        if self.done.get(self.name, 0) + 1 >= self.limit:
+            self.request_stop()
+
+
+def test_stopping_keeps_the_samples_so_far():
+    method = HMC(n_chains=2, n_burn=10, n_samples=100, n_leapfrog=2)
+    posterior = method.run(linear_regression().target, generator(), StopAfter("sampling", 7))
+    assert posterior.theta.shape == (14, 3)
+    whole = method.run(linear_regression().target, generator(), Loop())
+    assert torch.equal(posterior.theta.view(2, 7, 3), whole.theta.view(2, 50, 3)[:, :7])
+    early = method.run(linear_regression().target, generator(), StopAfter("burn-in", 3))
+    assert any("not samples" in warning for warning in early.warnings)
+
+
+def test_falls_back_to_eager_where_compiling_is_not_possible(caplog):
+    def broken(*arguments: object) -> object:
+        raise RuntimeError("no C++ compiler\nlong story")
+
+    function = MaybeCompiled(lambda x: x + 1, compiled=True)
+    function.call = broken
+    assert function(torch.tensor(1.0)) == 2
+    assert not function.compiled
+    assert "no C++ compiler" in caplog.text
+    assert "long story" not in caplog.text
+    assert function(torch.tensor(2.0)) == 3

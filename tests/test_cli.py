@@ -1,0 +1,331 @@
+"""The real program, in a process of its own, into a real SQLite MLflow."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+
+from tests.conftest import environment, program, read_metrics, run_folders
+
+pytestmark = pytest.mark.cli
+
+METRICS = {"rl2e", "mpl", "rmsce", "piw", "sdcv"}
+
+
+def client(folder: Path) -> MlflowClient:
+    return MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+
+
+def runs(folder: Path) -> list:
+    store = client(folder)
+    return store.search_runs([store.get_experiment_by_name("sciuq").experiment_id])
+
+
+def test_a_sweep_of_every_problem_and_method_leaves_everything_behind(cli, tmp_path):
+    """One sweep, parent and children in MLflow, and all files of the contract in every run folder."""
+    conf = Path(__file__).parent.parent / "conf"
+    problems, methods = (sorted(path.stem for path in (conf / group).glob("*.yaml")) for group in ("problem", "method"))
+    found = cli("-m", f"problem={','.join(problems)}", f"method={','.join(methods)}", "fidelity=smoke")
+    assert found.returncode == 0, found.stdout + found.stderr
+    folders = run_folders(tmp_path)
+    assert len(folders) == len(problems) * len(methods)
+    for folder in folders:
+        check_folder(folder)
+    recorded = runs(tmp_path)
+    parents = [run for run in recorded if "mlflow.parentRunId" not in run.data.tags]
+    assert len(parents) == 1
+    assert len(recorded) == len(folders) + 1
+    assert {run.info.status for run in recorded} == {"FINISHED"}
+    by_method = {run.data.tags["method"]: run for run in recorded if run is not parents[0]}
+    assert set(by_method) == set(methods)
+    check_mlflow(tmp_path, by_method["hmc"])
+
+
+def check_folder(folder: Path) -> None:
+    found = read_metrics(folder)
+    assert {"noise", "diagnostics", "cost", "config"} <= set(found)
+    quantities = set(found) - {"noise", "diagnostics", "cost", "config"}
+    assert {"train_s", "total_s", "grad_evals", "peak_rss_mb"} == set(found["cost"])
+    with np.load(folder / "predictions.npz", allow_pickle=False) as arrays:
+        for q in quantities:
+            for values in found[q].values():
+                assert set(values) >= METRICS
+                assert all(np.isfinite(list(values.values())))
+            for name in ("x", "mean", "aleatoric_std", "epistemic_std", "reference", "train_x", "train_y"):
+                assert np.isfinite(arrays[f"{q}_{name}"]).all()
+            assert len(arrays[f"{q}_mean"]) == len(arrays[f"{q}_x"])
+            figures = {path.name for path in (folder / "figures").glob("*.png")}
+            assert f"{q}_calibration.png" in figures
+    assert (folder / "samples.safetensors").stat().st_size > 1000
+    assert (folder / ".hydra" / "config.yaml").exists()
+    assert "unknowns" in (folder / "run.log").read_text()
+    assert not list(folder.rglob("*.partial*"))
+
+
+def check_mlflow(folder: Path, run) -> None:
+    assert run.data.metrics["u/id/rl2e"] > 0
+    assert run.data.params["method"] == "hmc"
+    assert run.data.params["method.n_leapfrog"] == "5"
+    assert run.data.tags["fidelity"] == "smoke"
+    assert {"problem", "case", "model", "calibration", "seed", "git_commit"} <= set(run.data.tags)
+    artifacts = {item.path for item in client(folder).list_artifacts(run.info.run_id)}
+    assert {
+        "metrics.json",
+        "predictions.npz",
+        "figures",
+        "samples.safetensors",
+        ".hydra",
+        "run.log",
+    } <= artifacts
+    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+    model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
+    points = pd.DataFrame({"x": np.linspace(-1, 1, 5)})
+    table = model.predict(points)
+    assert {"mean", "std", "lower", "upper"} <= set(table.columns)
+    np.testing.assert_allclose(table["upper"] - table["mean"], 1.959964 * table["std"], rtol=1e-5)
+    own = next(f for f in run_folders(folder) if read_metrics(f)["config"]["choices"]["method"] == "hmc")
+    with np.load(own / "predictions.npz") as arrays:
+        every = np.searchsorted(arrays["u_x"][:, 0], points["x"] - 1e-9)
+        np.testing.assert_allclose(table["mean"], arrays["u_mean"][every, 0], rtol=1e-4, atol=1e-5)
+    assert not [path for path in (folder / "mlartifacts").rglob("*") if path.suffix in (".pkl", ".py", ".pt")]
+
+
+def test_same_seed_same_numbers_and_other_seed_others(cli, tmp_path):
+    for seed in (3, 3, 4):
+        found = cli("fidelity=smoke", "tracking=none", f"seed={seed}")
+        assert found.returncode == 0, found.stderr
+    first, again, other = (read_metrics(folder) for folder in sorted(run_folders(tmp_path), key=started))
+    for metrics in (first, again, other):
+        metrics.pop("cost")
+    assert json.dumps(first, sort_keys=True) == json.dumps(again, sort_keys=True)
+    assert first["u"] != other["u"]
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def started(folder: Path) -> float:
+    return (folder / ".hydra" / "config.yaml").stat().st_mtime
+
+
+def test_the_last_lines_say_metrics_folder_and_how_to_compare(cli, tmp_path):
+    found = cli("fidelity=smoke", "method=dens")
+    lines = found.stdout.strip().splitlines()
+    assert re.search(r"u\s+│ id\s+│", found.stdout)
+    assert lines[-2].startswith("results: ")
+    assert Path(lines[-2].removeprefix("results: ")).is_dir()
+    assert lines[-1].startswith("compare runs: mlflow ui --backend-store-uri 'sqlite:///")
+    assert "training 100/100 loss=" in found.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["method=hmcc"],
+        ["problem.n_train=one"],
+        ["device=cuda"],
+        ["-m", "method=hmc,dens", "method.n_burn=-1,5"],
+        ["--config-dir", "nowhere"],
+        ["tracking.uri=sqlite:////dev/null/all.db"],
+    ],
+    ids=" ".join,
+)
+def test_mistakes_end_in_one_sentence_and_leave_nothing(cli, tmp_path, arguments):
+    found = cli(*arguments, "fidelity=smoke") if arguments[0] != "--config-dir" else cli(*arguments)
+    assert found.returncode == 2
+    assert found.stdout == ""
+    assert found.stderr.count("\n") == 1, found.stderr
+    assert found.stderr.startswith("sciuq-run: ")
+    assert "Traceback" not in found.stderr
+    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_two_first_runs_at_once_both_arrive(tmp_path):
+    started = [
+        subprocess.Popen(
+            program("fidelity=smoke", "method=dens", f"seed={seed}"),
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for seed in (0, 1)
+    ]
+    for process in started:
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, output
+    assert {run.data.tags["seed"] for run in runs(tmp_path)} == {"0", "1"}
+    assert {run.info.status for run in runs(tmp_path)} == {"FINISHED"}
+    assert len(run_folders(tmp_path)) == 2
+
+
+def test_ctrl_c_keeps_what_was_computed(tmp_path):
+    process = subprocess.Popen(
+        program("fidelity=smoke", "method.n_samples=100000000"),
+        cwd=tmp_path,
+        env=environment(PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    seen: list[str] = []
+    for line in process.stdout:
+        seen.append(line)
+        if line.startswith("sampling"):
+            break
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, "".join(seen) + rest
+    assert "Stopped early" in rest
+    (folder,) = run_folders(tmp_path)
+    check_folder(folder)
+    (run,) = runs(tmp_path)
+    assert run.info.status == "KILLED"
+    assert run.data.metrics["u/id/rl2e"] > 0
+
+
+PLUGIN = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+import torch
+from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.problem import FieldSpec, Noise, Problem, QuantityData, Readings
+
+
+@dataclass(frozen=True)
+class Sine(Problem):
+    frequency: float = 3.0
+    fields: ClassVar = {"v": FieldSpec(("t",))}
+
+    @property
+    def noise(self):
+        return {"v": Noise("known", 0.1)}
+
+    @property
+    def n_calibration_points(self):
+        return 5
+
+    def observe(self, quantity, fields, x):
+        return fields[quantity](x)
+
+    def dataset(self, rng):
+        def read(n):
+            t = np.linspace(0, 1, n)[:, None]
+            return Readings(t, np.sin(self.frequency * t) + 0.1 * rng.standard_normal(t.shape))
+        test = read(50)
+        everywhere = np.ones(50, dtype=bool)
+        return {"v": QuantityData(read(10), test, np.sin(self.frequency * test.x), {"id": everywhere}, read(5), ("t",))}
+
+
+@dataclass(frozen=True)
+class PriorDraws(Method):
+    n_samples: int = 8
+
+    def run(self, target, generator, loop):
+        for _ in loop.steps("drawing", 3):
+            theta = target.init(self.n_samples, generator)
+        return Posterior(theta)
+"""
+
+
+def test_a_new_problem_and_a_new_method_need_no_change_of_the_package(cli, tmp_path):
+    (tmp_path / "my_science.py").write_text(PLUGIN)
+    (tmp_path / "mine" / "problem").mkdir(parents=True)
+    (tmp_path / "mine" / "method").mkdir()
+    (tmp_path / "mine/problem/sine.yaml").write_text("# A sine\n_target_: my_science.Sine\nfrequency: 2.0\n")
+    (tmp_path / "mine/method/prior.yaml").write_text("# Draws\n_target_: my_science.PriorDraws\nn_samples: 8\n")
+    mine = ["--config-dir", "mine", "problem=sine", "method=prior"]
+    refused = cli(*mine)
+    assert refused.returncode == 2
+    assert "add trust=[my_science]" in refused.stderr
+    found = cli(*mine, "trust=[my_science]", "method.n_samples=12")
+    assert found.returncode == 0, found.stderr
+    (folder,) = run_folders(tmp_path)
+    assert read_metrics(folder)["v"]["id"]["rl2e"] > 0
+    wrong = cli(*mine, "trust=[my_science]", "problem.frequncy=1")
+    assert "did you mean 'problem.frequency'?" in wrong.stderr
+    (tmp_path / "mine/experiment").mkdir()
+    (tmp_path / "mine/experiment/sneaky.yaml").write_text("# @package _global_\ntrust: [my_science]\n")
+    sneaky = cli(*mine, "experiment=sneaky")
+    assert sneaky.returncode == 2
+    assert "command line only" in sneaky.stderr
+    assert "A sine" not in cli("--help").stdout
+    assert "Draws" in cli("--help", "--config-dir", "mine").stdout
+
+
+def test_hydras_own_options_work(cli, tmp_path):
+    shown = cli("--cfg", "job", "method=dens")
+    assert shown.returncode == 0
+    assert "n_members: 10" in shown.stdout
+    info = cli("--info", "defaults")
+    assert info.returncode == 0
+    assert "method/hmc" in info.stdout
+    completion = cli("-sc", "query=bash", env={"COMP_LINE": "sciuq-run method=", "COMP_POINT": "17"})
+    assert {"method=dens", "method=hmc"} <= set(completion.stdout.split())
+    assert cli("--cfg", "job", "method=densx").returncode == 2
+    assert not (tmp_path / "runs").exists()
+
+
+def test_numbers_that_go_wrong_stop_the_run_with_a_sentence(cli, tmp_path):
+    found = cli("fidelity=smoke", "method=dens", "method.learning_rate=1e30")
+    assert found.returncode == 1
+    assert "try a smaller method.learning_rate" in found.stdout
+    assert "Traceback" not in found.stdout + found.stderr
+    (run,) = runs(tmp_path)
+    assert run.info.status == "FAILED"
+
+
+def test_without_a_compiler_the_run_goes_on_and_says_so(cli, tmp_path):
+    empty = tmp_path / "cache"
+    env = {
+        "CXX": "/no/such/compiler",
+        "TORCHINDUCTOR_CACHE_DIR": str(empty),
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+    }
+    found = cli("fidelity=smoke", "method.compile=always", "tracking=none", env=env)
+    assert found.returncode == 0, found.stderr
+    assert "going on in eager mode" in found.stdout
+
+
+def test_a_terminal_gets_a_bar(tmp_path):
+    """Under a pseudo-terminal the progress is drawn in place, with the numbers that matter."""
+    import os
+    import pty
+
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        program("fidelity=smoke", "tracking=none"),
+        cwd=tmp_path,
+        env=environment(TERM="xterm", COLUMNS="120"),
+        stdout=follower,
+        stderr=follower,
+        close_fds=True,
+    )
+    os.close(follower)
+    shown = b""
+    deadline = time.monotonic() + 200
+    while time.monotonic() < deadline:
+        try:
+            part = os.read(leader, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    assert process.wait(timeout=60) == 0
+    text = shown.decode(errors="replace")
+    assert "━" in text
+    assert "accept=" in text
+    assert "step_size=" in text

@@ -1,0 +1,72 @@
+"""Every configuration file composes, shows all settings of its class, and has its line in the help."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from sciuq_runner import help as help_text
+from sciuq_runner.assembly import assemble
+from sciuq_runner.composition import compose, expand, plain, register_resolvers
+
+register_resolvers()
+CONF = Path(__file__).parent.parent / "conf"
+FIDELITIES = ("smoke", "quick", "paper")
+
+
+def names(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("group", ["problem", "model", "method", "calibration", "tracking"])
+def test_every_choice_composes_at_every_fidelity(group):
+    for name in names(group):
+        for fidelity in FIDELITIES:
+            assemble(plain(compose([f"{group}={name}", f"fidelity={fidelity}"], None)))
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_every_problem_composes_with_every_method(fidelity):
+    for problem in names("problem"):
+        for method in names("method"):
+            assemble(plain(compose([f"problem={problem}", f"method={method}", f"fidelity={fidelity}"], None)))
+
+
+@pytest.mark.parametrize("group", ["problem", "model", "method"])
+def test_files_show_exactly_the_settings_of_their_class(group):
+    for name in names(group):
+        run = assemble(plain(compose([f"{group}={name}"], None)))
+        settings = {field.name for field in dataclasses.fields(getattr(run, group)) if field.init}
+        assert set(run.config[group]) - {"_target_"} == settings, f"{group}={name}"
+
+
+def test_tuned_values_reach_the_run_and_the_command_line_wins():
+    tuned = assemble(plain(compose(["method=dens", "fidelity=paper"], None))).method
+    assert (tuned.learning_rate, tuned.weight_decay, tuned.n_steps) == (1e-4, 0.025, 20_000)
+    own = assemble(plain(compose(["method=dens", "fidelity=paper", "method.learning_rate=0.5"], None))).method
+    assert own.learning_rate == 0.5
+
+
+def test_hmc_at_paper_fidelity_has_the_numbers_of_the_paper():
+    method = assemble(plain(compose(["method=hmc", "fidelity=paper"], None))).method
+    found = (method.step_size, method.n_leapfrog, method.n_burn, method.n_samples, method.target_accept)
+    assert found == (0.1, 50, 2000, 1000, 0.6)
+
+
+def test_experiments_expand():
+    for name in names("experiment"):
+        for job in expand([f"experiment={name}", "fidelity=smoke"], None):
+            assemble(plain(compose(job, None)))
+
+
+def test_help_lists_every_choice_with_a_line():
+    shown = help_text.text()
+    for group in help_text.GROUPS:
+        assert f"{group}=" in shown
+        for name in names(group):
+            line = dict(help_text.options(group, None))[name]
+            assert line, f"conf/{group}/{name}.yaml should start with a comment that describes it"
+            assert line in shown
+    assert shown.count("sciuq-run problem=function") + shown.count("sciuq-run -m") >= 3

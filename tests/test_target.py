@@ -1,0 +1,113 @@
+"""The target's densities against independent formulas, and its gradient against finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from sciuq_runner.autodiff import value_and_grad
+from sciuq_runner.models.base import Prior
+from sciuq_runner.models.bnn import BoundBNN
+from sciuq_runner.networks import MLP
+from sciuq_runner.problem import InverseGamma, Noise, Readings
+from sciuq_runner.target import Target
+from tests.exact import Plane, linear_regression
+
+RNG = np.random.default_rng(1)
+X = RNG.standard_normal((6, 2))
+Y = RNG.standard_normal((6, 1))
+
+
+def make(noise: Noise, prior: Prior | None = None, temperature: float = 1.0) -> Target:
+    model = BoundBNN(Plane(), {"u": MLP(2, 1, (3,))}, prior or Prior())
+    return Target(model, {"u": noise}, {"u": Readings(X, Y)}, temperature, dtype=torch.float64)
+
+
+def predictions(target: Target, theta: torch.Tensor) -> np.ndarray:
+    return target.model.observe(target.weights(theta), "u", target.tensor(X))[..., 0].numpy()
+
+
+def test_the_posterior_of_a_linear_model_is_the_exact_one():
+    """The log density of the target differs from the exact Gaussian's by a constant only."""
+    exact = linear_regression()
+    theta = torch.as_tensor(RNG.standard_normal((20, 3)))
+    ours = exact.target.log_density(theta).numpy()
+    theirs = stats.multivariate_normal(exact.mean, exact.covariance).logpdf(theta.numpy())
+    np.testing.assert_allclose(ours - theirs, (ours - theirs)[0], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [0.3, np.linspace(0.1, 2, 6)[:, None]])
+def test_gaussian_likelihood_with_one_or_many_known_scales(scale):
+    target = make(Noise("known", scale))
+    theta = torch.as_tensor(RNG.standard_normal((4, target.size)))
+    expected = stats.norm(predictions(target, theta), np.ravel(scale)).logpdf(Y[:, 0]).sum(1)
+    np.testing.assert_allclose(target.log_likelihood(theta).numpy(), expected, rtol=1e-12)
+
+
+def test_student_t_likelihood():
+    target = make(Noise("known", 0.7, "student_t", 5.0))
+    theta = torch.as_tensor(RNG.standard_normal((4, target.size)))
+    expected = stats.t(5.0, predictions(target, theta), 0.7).logpdf(Y[:, 0]).sum(1)
+    np.testing.assert_allclose(target.log_likelihood(theta).numpy(), expected, rtol=1e-12)
+
+
+def test_learned_scales_sit_behind_the_weights_and_carry_their_hyperpriors():
+    target = make(Noise("learned", 0.2, hyperprior=InverseGamma(2.0, 10.0)), Prior(0.5, InverseGamma(3.0, 0.25)))
+    assert target.size == target.n_weights + 2
+    start = target.init(2, torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(start[:, -2:].exp().numpy(), [[0.2, 0.5]] * 2, rtol=1e-12)
+
+    theta = torch.as_tensor(0.3 * RNG.standard_normal((4, target.size)))
+    log_noise, log_prior = theta[:, -2].numpy(), theta[:, -1].numpy()
+    noise_scale, prior_scale = np.exp(log_noise), np.exp(log_prior)
+    likelihood = stats.norm(predictions(target, theta), noise_scale[:, None]).logpdf(Y[:, 0]).sum(1)
+    np.testing.assert_allclose(target.log_likelihood(theta).numpy(), likelihood, rtol=1e-12)
+
+    weights = stats.norm(0, prior_scale[:, None]).logpdf(target.weights(theta).numpy()).sum(1)
+    # 1/v ~ Gamma(shape, scale b) means v ~ InverseGamma(shape, 1/b); log sigma has Jacobian dv/dlog sigma = 2 v
+    noise = stats.invgamma(2.0, scale=1 / 10.0).logpdf(noise_scale**2) + np.log(2 * noise_scale**2)
+    prior = stats.invgamma(3.0, scale=1 / 0.25).logpdf(prior_scale**2) + np.log(2 * prior_scale**2)
+    np.testing.assert_allclose(target.log_prior(theta).numpy(), weights + noise + prior, rtol=1e-12)
+
+
+def test_temperature_divides_the_whole_posterior():
+    theta = torch.as_tensor(RNG.standard_normal((3, make(Noise()).size)))
+    hot, cold = make(Noise()), make(Noise(), temperature=0.5)
+    torch.testing.assert_close(cold.log_density(theta), 2 * hot.log_density(theta))
+
+
+def test_mini_batches_are_unbiased():
+    """The average over all batches of size two is the full log-likelihood, exactly."""
+    target = make(Noise("known", np.linspace(0.1, 2, 6)[:, None]))
+    theta = torch.as_tensor(RNG.standard_normal((3, target.size)))
+    pairs = [torch.tensor([i, j]) for i in range(6) for j in range(i)]
+    parts = torch.stack([target.log_likelihood(theta, {"u": pair}) for pair in pairs])
+    torch.testing.assert_close(parts.mean(0), target.log_likelihood(theta), rtol=1e-12, atol=1e-9)
+    batch = target.draw_batch(2, torch.Generator().manual_seed(0))
+    assert len(batch["u"]) == 2
+    assert len(set(batch["u"].tolist())) == 2
+
+
+@pytest.mark.parametrize("kind", ["known", "learned"])
+@pytest.mark.parametrize("family", ["gaussian", "student_t"])
+def test_gradient_agrees_with_finite_differences(kind, family):
+    target = make(Noise(kind, 0.4, family), Prior(1.0, InverseGamma(2.0, 1.0)))
+    theta = torch.as_tensor(0.5 * RNG.standard_normal((2, target.size)))
+    value, gradient = value_and_grad(target.log_density, theta)
+    torch.testing.assert_close(value, target.log_density(theta))
+    step = 1e-6
+    for k in range(target.size):
+        shift = torch.zeros_like(theta)
+        shift[:, k] = step
+        difference = (target.log_density(theta + shift) - target.log_density(theta - shift)) / (2 * step)
+        torch.testing.assert_close(gradient[:, k], difference, rtol=1e-5, atol=1e-5)
+
+
+def test_compiled_gradient_agrees_with_eager():
+    target = make(Noise("learned", 0.4))
+    theta = torch.as_tensor(RNG.standard_normal((3, target.size)))
+    compiled = torch.compile(lambda t: value_and_grad(target.log_density, t), fullgraph=True, backend="aot_eager")
+    for ours, theirs in zip(compiled(theta), value_and_grad(target.log_density, theta), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
