@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 from torch import Tensor
 
-from sciuq_runner.problem import Dataset, Fields, FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.problem import Dataset, Fields, FieldSpec, InverseGamma, Noise, Problem, QuantityData, Readings
 from sciuq_runner.schema import Count, Positive
 
 KNOWN_REGIONS = ((-0.8, -0.2), (0.2, 0.8))
@@ -26,16 +26,31 @@ class Function(Problem):
         u(x) = \tfrac12 [\sin^3(3\pi x) + 1] \; (0 \le x \le 1)
 
     read at ``n_train`` equidistant points, half of them in [-0.8, -0.2], half in [0.2, 0.8]. The test grid
-    covers [-1, 1] evenly and carries noisy readings of its own; calibration points are drawn uniformly from
-    the regions of the training data.
+    covers [-1, 1] evenly and carries noisy readings of its own; calibration and validation points are drawn
+    uniformly from the regions of the training data.
+
+    The cases differ in the noise of the readings and in what the model is told about it:
+
+    - ``known``: Gaussian with standard deviation ``noise_scale``, which the model knows;
+    - ``unknown``: the same noise, its scale is learned;
+    - ``heteroscedastic``: Gaussian with standard deviation 0.5 |x|, a function that is learned;
+    - ``student_t``: 0.5 |x| times Student-t with 5 degrees of freedom, likewise.
+
+    ``likelihood`` is the family that the model assumes, right or wrong.
     """
 
-    case: Literal["known"] = "known"
+    case: Literal["known", "unknown", "heteroscedastic", "student_t"] = "known"
     n_train: Annotated[int, Ge(2)] = 32
     noise_scale: Positive = 0.1
+    likelihood: Literal["gaussian", "student_t"] = "gaussian"
+    degrees_of_freedom: Annotated[float, Gt(2)] = 5.0
+    noise_shape: Positive = 2.0
+    noise_hyper_scale: Positive = 10.0
     n_calibration: Annotated[int, Ge(0)] = 50
+    n_validation: Annotated[int, Ge(0)] = 50
     n_test: Count = 1001
 
+    direct: ClassVar[tuple[str, ...]] = ("u",)
     fields: ClassVar[Mapping[str, FieldSpec]] = {"u": FieldSpec(("x",))}  # type: ignore[misc]
 
     @property
@@ -44,35 +59,59 @@ class Function(Problem):
 
     @property
     def noise(self) -> Mapping[str, Noise]:
-        return {"u": Noise("known", self.noise_scale)}
+        kind: Literal["known", "learned", "heteroscedastic"] = "heteroscedastic"
+        scale = 0.25  # the mean of 0.5 |x| over the training data, to start from
+        if self.case in ("known", "unknown"):
+            kind, scale = ("known" if self.case == "known" else "learned"), self.noise_scale
+        hyperprior = InverseGamma(self.noise_shape, self.noise_hyper_scale)
+        return {"u": Noise(kind, scale, self.likelihood, self.degrees_of_freedom, hyperprior)}
 
     def observe(self, quantity: str, fields: Fields, x: Tensor) -> Tensor:
         return fields[quantity](x)
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
         left = (self.n_train + 1) // 2
-        train_x = np.concatenate([
-            np.linspace(*KNOWN_REGIONS[0], left),
-            np.linspace(*KNOWN_REGIONS[1], self.n_train - left),
-        ])  # fmt: skip
-        calibration_x = rng.choice([-1.0, 1.0], self.n_calibration) * rng.uniform(0.2, 0.8, self.n_calibration)
+        sides = (np.linspace(*KNOWN_REGIONS[0], left), np.linspace(*KNOWN_REGIONS[1], self.n_train - left))
         test_x = np.linspace(-1.0, 1.0, self.n_test)
         distance = np.abs(test_x)
         inside = (distance > 0.2 - 1e-9) & (distance < 0.8 + 1e-9)
         u = QuantityData(
-            train=self.read(train_x, rng),
-            calibration=self.read(calibration_x, rng),
+            train=self.read(np.concatenate(sides), rng),
+            calibration=self.read(inner_points(self.n_calibration, rng), rng),
             test=self.read(test_x, rng),
             reference=exact(test_x)[:, None],
             splits={"id": inside, "ood": ~inside},
+            validation=self.read(inner_points(self.n_validation, rng), rng),
             coordinates=self.coordinates("u"),
+            noise_reference=self.true_noise_std(test_x)[:, None],
         )
         return {"u": u}
 
+    def true_noise_scale(self, x: np.ndarray) -> np.ndarray:
+        """The scale of the noise that the readings really have."""
+        if self.case in ("known", "unknown"):
+            return np.full_like(x, self.noise_scale)
+        return 0.5 * np.abs(x)
+
+    def true_noise_std(self, x: np.ndarray) -> np.ndarray:
+        """Its standard deviation, which for heavy tails is more than the scale."""
+        nu = self.degrees_of_freedom
+        factor = np.sqrt(nu / (nu - 2)) if self.case == "student_t" else 1.0
+        return factor * self.true_noise_scale(x)
+
     def read(self, x: np.ndarray, rng: np.random.Generator) -> Readings:
         """Noisy readings of the function at ``x[N]``."""
-        noise = self.noise_scale * rng.standard_normal(x.shape)
-        return Readings(x[:, None], (exact(x) + noise)[:, None])
+        standard = (
+            rng.standard_t(self.degrees_of_freedom, x.shape)
+            if self.case == "student_t"
+            else rng.standard_normal(x.shape)
+        )
+        return Readings(x[:, None], (exact(x) + self.true_noise_scale(x) * standard)[:, None])
+
+
+def inner_points(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Points drawn uniformly from the regions of the training data."""
+    return rng.choice([-1.0, 1.0], n) * rng.uniform(0.2, 0.8, n)
 
 
 def exact(x: np.ndarray) -> np.ndarray:

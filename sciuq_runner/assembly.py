@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+import torch
 from annotated_types import Ge
 
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import Model
-from sciuq_runner.problem import Problem
+from sciuq_runner.problem import Dataset, Problem
 from sciuq_runner.schema import Positive, build, construct
+from sciuq_runner.seeds import stream
+from sciuq_runner.target import Target
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,27 @@ def assemble(config: Mapping[str, Any]) -> Run:
     return Run(problem, model, method, calibration, tracking, settings, config)
 
 
+def prepare(run: Run) -> tuple[Dataset, Target]:
+    """Make the data and the target; refuse a method that cannot serve it."""
+    settings = run.settings
+    dataset = run.problem.dataset(stream(settings.seed, "data"))
+    target = Target(
+        run.model.bind(run.problem, run.problem.noise),
+        run.problem.noise,
+        {name: data.train for name, data in dataset.items()},
+        {name: data.validation for name, data in dataset.items()},
+        temperature=settings.temperature,
+        dtype=getattr(torch, settings.dtype),
+        device=choose_device(settings.device),
+    )
+    refusal = run.method.refuse(target)
+    if refusal:
+        raise ConfigError(refusal)
+    return dataset, target
+
+
 def require_device(name: str) -> None:
     """Refuse a device that is not there."""
-    import torch
-
     present = {
         "auto": True,
         "cpu": True,
@@ -105,8 +125,6 @@ def require_device(name: str) -> None:
 
 def choose_device(name: str) -> str:
     """The device that ``auto`` stands for: the networks of this field are small, but a GPU helps big batches."""
-    import torch
-
     if name != "auto":
         return name
     return "cuda" if torch.cuda.is_available() else "cpu"

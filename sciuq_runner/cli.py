@@ -83,7 +83,7 @@ def check(parsed: argparse.Namespace) -> Any:
     configs = [plain(compose(job, parsed.config_dir)) for job in jobs]
     if parsed.cfg or parsed.info:
         return None
-    from sciuq_runner.assembly import assemble
+    from sciuq_runner.assembly import assemble, prepare
     from sciuq_runner.tracking import open_tracker
 
     tracker = None
@@ -92,6 +92,7 @@ def check(parsed: argparse.Namespace) -> Any:
             raise ConfigError("trust can be given on the command line only, for example trust=[my_module].")
         allow_local_modules(config["trust"])
         built = assemble(config)
+        prepare(built)
         tracker = open_tracker(built.tracking) if index == 0 else tracker
     if tracker is not None:
         tracker.connect()

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from sciuq_runner import files
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.base import Posterior, read_posterior
 from sciuq_runner.models.base import Model
 from sciuq_runner.predictive import predict
 from sciuq_runner.problem import Array, Problem
@@ -43,7 +43,7 @@ class Emulator:
         trust = [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module]
         self.problem = build(config["problem"], "problem", Problem, trust)  # type: ignore[type-abstract]
         model = build(config["model"], "model", Model, trust)  # type: ignore[type-abstract]
-        self.posterior = Posterior.from_tensors(*files.read_tensors(folder / SAMPLES))
+        self.posterior = read_posterior(*files.read_tensors(folder / SAMPLES))
         noise = self.problem.noise
         self.target = Target(model.bind(self.problem, noise), noise, {}, dtype=getattr(torch, config["dtype"]))
         self.quantities = list(noise)

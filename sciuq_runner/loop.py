@@ -1,11 +1,17 @@
-"""The iterations of a method: progress for the person watching, and a clean stop on request."""
+"""The iterations of a method: progress for the person watching, a clean stop on request, and checkpoints."""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
+
+from torch import Generator, Tensor
+
+from sciuq_runner import files
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +36,21 @@ class Loop:
     """Handed to every method; ``for step in loop.steps("burn-in", n)`` is all that a method has to write.
 
     When a stop is requested the iteration ends early, ``interrupted`` is true, and the method returns what it
-    has so far.
+    has so far. What a method keeps in the dictionary that it gives to :meth:`track` is saved at intervals; a loop
+    made from such a file puts it back and goes on where it stopped, with the same random numbers.
     """
 
-    def __init__(self, display: Display | None = None) -> None:
+    def __init__(
+        self, display: Display | None = None, checkpoint: Path | None = None, interval: float = math.inf
+    ) -> None:
         self.display: Display = display or Silent()
         self.numbers: dict[str, float] = {}
         self.interrupted = False
         self.done: dict[str, int] = {}
+        self.checkpoint, self.interval = checkpoint, interval
+        self.state: dict[str, Tensor] = {}
+        self.generator: Generator | None = None
+        self.saved = time.monotonic()
 
     def request_stop(self) -> None:
         """Ask the method to return after its current step."""
@@ -47,17 +60,38 @@ class Loop:
         """Numbers worth watching: loss, acceptance rate, step size."""
         self.numbers.update(numbers)
 
+    def track(self, state: dict[str, Tensor], generator: Generator) -> dict[str, Tensor]:
+        """Register all that a method needs to go on later; values of an earlier, unfinished run replace those given."""
+        self.state, self.generator = state, generator
+        if self.checkpoint is not None and self.checkpoint.exists():
+            found, metadata = files.read_tensors(self.checkpoint)
+            generator.set_state(found.pop("generator"))
+            self.done = {name: int(count) for name, count in metadata.items()}
+            for name, value in found.items():
+                state[name] = value.to(state[name].device)
+            log.info("Going on after %s.", ", ".join(f"{count} steps of {name}" for name, count in self.done.items()))
+        return state
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        if self.checkpoint is not None and self.generator is not None:
+            tensors = {**self.state, "generator": self.generator.get_state()}
+            files.write_tensors(self.checkpoint, tensors, {name: str(count) for name, count in self.done.items()})
+        self.saved = time.monotonic()
+
     def steps(self, name: str, total: int, stride: int = 1) -> Iterator[int]:
-        """Count from 0 to ``total`` in strides, showing progress, until done or asked to stop."""
+        """Count to ``total`` in strides, showing progress, until done or asked to stop."""
         self.numbers = {}
         self.display.start(name, total)
         try:
-            for step in range(0, total, stride):
+            for step in range(self.done.get(name, 0), total, stride):
                 if self.interrupted:
                     return
                 yield step
                 self.done[name] = min(step + stride, total)
                 self.display.update(self.done[name], self.numbers)
+                if time.monotonic() - self.saved > self.interval:
+                    self.save()
         finally:
             self.display.stop()
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import BatchedFunction, MaybeCompiled, value_and_grad
+from sciuq_runner.autodiff import MaybeCompiled, value_and_grad
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 
+BETA1, BETA2 = 0.9, 0.999
 STRIDE = 10  # steps between two looks at the loss, and in one compiled call
 
 
@@ -26,48 +31,104 @@ class AdamState:
 
 
 def adam(
-    objective: BatchedFunction, state: AdamState, rates: Tensor, betas: tuple[float, float] = (0.9, 0.999)
+    objective: Callable[..., Tensor], state: AdamState, rates: Tensor, *inputs: Tensor
 ) -> tuple[AdamState, Tensor]:
     """``len(rates)`` Adam steps (Kingma & Ba 2015) on a per-member objective.
 
-    Our own rather than ``torch.optim.Adam``: the state is plain tensors that can be saved, and several steps
-    can be compiled as one call.
+    ``objective(theta, *inputs)`` sees in step i the i-th entry of every input: random numbers or mini-batches.
+    Our own rather than ``torch.optim.Adam``: the state is plain tensors that can be saved, and several steps can be
+    compiled as one call.
     """
     theta, first, second, count = state.theta, state.first, state.second, state.count
-    beta1, beta2 = betas
     value = theta.new_zeros(theta.shape[0])
-    for rate in rates:
-        value, gradient = value_and_grad(objective, theta)
+    for i in range(len(rates)):
+        value, gradient = value_and_grad(partial(_with_inputs, objective, [item[i] for item in inputs]), theta)
         count = count + 1
-        first = torch.lerp(first, gradient, 1 - beta1)
-        second = torch.lerp(second, gradient * gradient, 1 - beta2)
-        step = rate / (1 - beta1**count)
-        theta = theta - step * first / ((second / (1 - beta2**count)).sqrt() + 1e-8)
+        first = torch.lerp(first, gradient, 1 - BETA1)
+        second = torch.lerp(second, gradient * gradient, 1 - BETA2)
+        step = rates[i] / (1 - BETA1**count)
+        theta = theta - step * first / ((second / (1 - BETA2**count)).sqrt() + 1e-8)
     return AdamState(theta, first, second, count), value
 
 
-def train(
-    objective: BatchedFunction,
-    theta: Tensor,
-    n_steps: int,
-    rate: Callable[[int], float],
-    loop: Loop,
-    compiled: bool = False,
-) -> Tensor:
-    """Minimise a per-member objective from ``theta[M, K]`` with learning rates ``rate(step)``."""
+def _with_inputs(objective: Callable[..., Tensor], inputs: list[Tensor], theta: Tensor) -> Tensor:
+    return objective(theta, *inputs)
 
-    def steps(theta: Tensor, first: Tensor, second: Tensor, count: Tensor, rates: Tensor) -> tuple[Tensor, ...]:
-        new, value = adam(objective, AdamState(theta, first, second, count), rates)
-        return new.theta, new.first, new.second, new.count, value
 
-    update = MaybeCompiled(steps, compiled)
-    first, second, count = torch.zeros_like(theta), torch.zeros_like(theta), theta.new_zeros(())
-    for start in loop.steps("training", n_steps, STRIDE):
-        rates = theta.new_tensor([rate(step) for step in range(start, min(start + STRIDE, n_steps))])
-        theta, first, second, count, value = update(theta, first, second, count, rates)
+class Trainer:
+    """Minimises a per-member objective; ``theta`` and the optimiser's moments are tracked by the loop.
+
+    ``inputs(n)`` draws what ``n`` steps of the objective need beside theta. ``state`` may hold more tensors of the
+    method's own, saved with the rest.
+    """
+
+    def __init__(
+        self,
+        objective: Callable[..., Tensor],
+        theta: Tensor,
+        generator: Generator,
+        loop: Loop,
+        compiled: bool = False,
+        inputs: Callable[[int], tuple[Tensor, ...]] = lambda n: (),
+        state: dict[str, Tensor] | None = None,
+    ) -> None:
+        moments = {"first": torch.zeros_like(theta), "second": torch.zeros_like(theta), "count": theta.new_zeros(())}
+        self.loop, self.inputs = loop, inputs
+        self.state = loop.track({"theta": theta, **moments, **(state or {})}, generator)
+
+        def update(
+            theta: Tensor, first: Tensor, second: Tensor, count: Tensor, rates: Tensor, *inputs: Tensor
+        ) -> tuple[Tensor, ...]:
+            new, value = adam(objective, AdamState(theta, first, second, count), rates, *inputs)
+            return new.theta, new.first, new.second, new.count, value
+
+        self.update = MaybeCompiled(update, compiled)
+
+    @property
+    def theta(self) -> Tensor:
+        return self.state["theta"]
+
+    def steps(self, n_steps: int, rate: Callable[[int], float], pauses: Sequence[int] = ()) -> Iterator[int]:
+        """Train with learning rates ``rate(step)``; yields the steps done, every few and at all ``pauses``."""
+        for start in self.loop.steps("training", n_steps, STRIDE):
+            stop = min(start + STRIDE, n_steps)
+            edges = [start, *(pause for pause in pauses if start < pause < stop), stop]
+            for begin, end in pairwise(edges):
+                self.advance(begin, end - begin, rate)
+                yield end
+
+    def advance(self, start: int, count: int, rate: Callable[[int], float]) -> None:
+        """Some steps of training."""
+        rates = self.theta.new_tensor([rate(start + i) for i in range(count)])
+        names = ("theta", "first", "second", "count")
+        *new, value = self.update(*(self.state[name] for name in names), rates, *self.inputs(count))
+        self.state.update(zip(names, new, strict=True))
         require_finite(value, start)
-        loop.show(loss=value.mean().item())
-    return theta
+        self.loop.show(loss=value.mean().item())
+
+    def run(self, n_steps: int, rate: Callable[[int], float]) -> Tensor:
+        """Train to the end and return theta."""
+        for _ in self.steps(n_steps, rate):
+            pass
+        return self.theta
+
+
+def cycle_ends(n_steps: int, n_cycles: int) -> list[int]:
+    """Where each of ``n_cycles`` cycles of (nearly) equal length ends."""
+    return [round((cycle + 1) * n_steps / n_cycles) for cycle in range(n_cycles)]
+
+
+def cosine_cycles(n_steps: int, n_cycles: int, high: float, low: float) -> Callable[[int], float]:
+    """Learning rates that fall from ``high`` to ``low`` along a half cosine in every cycle."""
+    ends = cycle_ends(n_steps, n_cycles)
+
+    def rate(step: int) -> float:
+        cycle = bisect_right(ends, step)
+        begin = ends[cycle - 1] if cycle else 0
+        phase = (step - begin) / max(1, ends[min(cycle, n_cycles - 1)] - begin - 1)
+        return low + 0.5 * (high - low) * (1 + math.cos(math.pi * min(1.0, phase)))
+
+    return rate
 
 
 def require_finite(loss: Tensor, step: int) -> None:

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 
 from sciuq_runner import files, metrics
-from sciuq_runner.assembly import Run, choose_device
+from sciuq_runner.assembly import Run, prepare
 from sciuq_runner.diagnostics import convergence, convergence_warnings
 from sciuq_runner.emulator import SAMPLES, save_emulator
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.predictive import Predictive, predict
 from sciuq_runner.problem import Array, Dataset
-from sciuq_runner.seeds import stream, torch_stream
+from sciuq_runner.seeds import torch_stream
 from sciuq_runner.target import Target
 
 log = logging.getLogger(__name__)
@@ -42,15 +42,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
     """Run the whole pipeline and leave its results in ``folder``."""
     started = time.perf_counter()
     settings = run.settings
-    dataset = run.problem.dataset(stream(settings.seed, "data"))
-    target = Target(
-        run.model.bind(run.problem, run.problem.noise),
-        run.problem.noise,
-        {name: data.train for name, data in dataset.items()},
-        settings.temperature,
-        getattr(torch, settings.dtype),
-        choose_device(settings.device),
-    )
+    dataset, target = prepare(run)
     torch.set_num_threads(settings.threads or choose_threads(target))
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
 
@@ -121,10 +113,10 @@ def evaluate(predictive: Predictive, data: Any) -> dict[str, dict[str, float]]:
 
 def learned_noise(target: Target, posterior: Posterior) -> dict[str, dict[str, float]]:
     """Posterior mean and spread of every learned scale."""
-    noise = posterior.evaluate(lambda theta: target.log_noise_scales(theta).exp())
+    noise = posterior.evaluate_scale(lambda theta: target.log_noise_scales(theta).exp())
     scales = dict(zip(target.noise_groups, noise.unbind(1), strict=True))
     if target.learns_prior:
-        scales["prior"] = posterior.evaluate(target.prior_scale)
+        scales["prior"] = posterior.evaluate_scale(target.prior_scale)
     return {name: {"mean": s.mean().item(), "std": s.std(correction=0).item()} for name, s in scales.items()}
 
 

@@ -62,7 +62,7 @@ def predict(target: Target, posterior: Posterior, quantity: str, x: Array) -> Pr
         return target.noise_scale(theta, quantity, points).expand(len(theta), -1, -1)
 
     members = posterior.evaluate(value).cpu().double().numpy()
-    scale = posterior.evaluate(noise).cpu().double().numpy()
+    scale = posterior.evaluate_scale(noise).cpu().double().numpy()
     return Predictive.of_members(members, scale**2 * variance_factor(target.noise[quantity]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
@@ -69,8 +69,9 @@ class Readings:
 class QuantityData:
     """Everything known about one quantity.
 
-    ``train`` alone is seen by inference; ``calibration`` alone by calibrators; ``test`` (noisy readings on a
-    fixed grid) with its clean ``reference`` only by metrics and figures. ``splits`` are masks of the test grid.
+    ``train`` alone is seen by inference, ``validation`` only decides when to stop; ``calibration`` is for calibrators;
+    ``test`` (noisy readings on a fixed grid) with its clean ``reference`` only for metrics and figures. ``splits`` are
+    masks of the test grid.
     """
 
     train: Readings
@@ -78,7 +79,9 @@ class QuantityData:
     reference: Array
     splits: Mapping[str, Array]
     calibration: Readings
+    validation: Readings
     coordinates: tuple[str, ...]
+    noise_reference: Array | None = None  # true standard deviation of the noise on the test grid, where known
     clean_rl2e: bool = False  # whether rl2e is taken against the reference or the noisy test readings
 
 
@@ -93,6 +96,7 @@ class Problem(ABC):
     """
 
     fields: Mapping[str, FieldSpec] = field(init=False, repr=False)
+    direct: ClassVar[tuple[str, ...]] = ()  # quantities that are fields themselves
 
     @abstractmethod
     def dataset(self, rng: np.random.Generator) -> Dataset:

@@ -28,6 +28,18 @@ Count = Annotated[int, Ge(1)]
 OWN_PACKAGE = "sciuq_runner"
 
 
+@dataclasses.dataclass(frozen=True)
+class Factory:
+    """A class that a setting names by ``_target_``, with settings of its own, to be made later."""
+
+    cls: type
+    settings: Mapping[str, Any]
+
+    def make(self, **more: Any) -> Any:
+        """Make one; what the settings say comes beside what the caller knows."""
+        return self.cls(**{**self.settings, **more})
+
+
 def locate(target: str, key: str, trust: Sequence[str] = ()) -> type:
     """Import the class that ``target`` names, if it is ours or of a module the user trusts."""
     if not isinstance(target, str) or "." not in target:
@@ -41,10 +53,10 @@ def locate(target: str, key: str, trust: Sequence[str] = ()) -> type:
     module_name, _, name = target.rpartition(".")
     try:
         found = getattr(importlib.import_module(module_name), name, None)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise ConfigError(f"{key}._target_={target} cannot be imported: {error}.") from error
-    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
-        raise ConfigError(f"{key}._target_={target} should be a dataclass defined in {module_name}.")
+    if not isinstance(found, type):
+        raise ConfigError(f"{key}._target_={target} should be a class defined in {module_name}.")
     return found
 
 
@@ -53,12 +65,16 @@ def build(node: Mapping[str, Any], key: str, base: type[T], trust: Sequence[str]
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise ConfigError(f"{key} should be a mapping with the key _target_, got {node!r}.")
     cls = locate(node["_target_"], key, trust)
-    if not issubclass(cls, base):
-        raise ConfigError(f"{key}._target_={node['_target_']} should be a {base.__name__}.")
-    return construct(cls, {name: value for name, value in node.items() if name != "_target_"}, key)
+    if not (dataclasses.is_dataclass(cls) and issubclass(cls, base)):
+        raise ConfigError(f"{key}._target_={node['_target_']} should be a dataclass and a {base.__name__}.")
+    return construct(cls, _settings(node), key, trust)
 
 
-def construct(cls: type[T], values: Mapping[str, Any], key: str) -> T:
+def _settings(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in node.items() if name != "_target_"}
+
+
+def construct(cls: type[T], values: Mapping[str, Any], key: str, trust: Sequence[str] = ()) -> T:
     """Check ``values`` against the fields of the dataclass ``cls`` and make the instance."""
     hints = typing.get_type_hints(cls, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
@@ -70,7 +86,11 @@ def construct(cls: type[T], values: Mapping[str, Any], key: str) -> T:
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in values:
             raise ConfigError(f"{prefix}{name} is missing.")
-    checked = {name: check(value, hints[name], f"{prefix}{name}") for name, value in values.items()}
+    checked = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and Factory in _plain_types(hints[name]):
+            value = Factory(locate(value.get("_target_", ""), f"{prefix}{name}", trust), _settings(value))
+        checked[name] = check(value, hints[name], f"{prefix}{name}")
     try:
         return cls(**checked)
     except ValueError as error:

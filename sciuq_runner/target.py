@@ -55,6 +55,8 @@ class Target:
         model: BoundModel,
         noise: Mapping[str, Noise],
         readings: Mapping[str, Readings],
+        validation: Mapping[str, Readings] | None = None,
+        *,
         temperature: float = 1.0,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
@@ -71,7 +73,13 @@ class Target:
         self.learns_prior = model.prior.hyperprior is not None
         self.n_weights = model.n_params
         self.size = self.n_weights + len(self.noise_groups) + self.learns_prior
-        self.terms = [
+        self.terms = self.make_terms(readings)
+        self.validation_terms = self.make_terms(validation or {})
+        self.n_readings = sum(len(term.x) for term in self.terms)
+
+    def make_terms(self, readings: Mapping[str, Readings]) -> list[Term]:
+        """Likelihood terms of some readings."""
+        return [
             Term(
                 name,
                 self.tensor(data.x),
@@ -83,7 +91,6 @@ class Target:
             for name, data in readings.items()
             if len(data)
         ]
-        self.n_readings = sum(len(term.x) for term in self.terms)
 
     def tensor(self, values: object) -> Tensor:
         """Put numbers where the target lives, in its precision."""
@@ -148,13 +155,25 @@ class Target:
     def term_log_likelihood(self, theta: Tensor, term: Term) -> Tensor:
         """Log likelihood of one term, ``[M]``."""
         residual = term.y - self.model.observe(self.weights(theta), term.quantity, term.x)
+        return log_density(residual, self.term_scale(theta, term), term.noise).sum((1, 2))
+
+    def term_scale(self, theta: Tensor, term: Term) -> Tensor:
+        """The noise scale of the readings of a term, broadcastable to ``[M, N, D_q]``."""
         if term.noise.kind == "heteroscedastic":
-            scale = self.model.noise_scale(self.weights(theta), term.quantity, term.x)
-        elif term.slot is not None:
-            scale = self.log_noise_scales(theta)[:, term.slot].exp()[:, None, None]
-        else:
-            scale = term.known_scale
-        return log_density(residual, scale, term.noise).sum((1, 2))
+            return self.model.noise_scale(self.weights(theta), term.quantity, term.x)
+        if term.slot is not None:
+            return self.log_noise_scales(theta)[:, term.slot].exp()[:, None, None]
+        return term.known_scale
+
+    def predictive_nll(self, theta: Tensor, terms: list[Term]) -> Tensor:
+        """Mean negative log predictive density of some readings under the mixture of all members, a scalar."""
+        total, count = theta.new_zeros(()), 0
+        for term in terms:
+            residual = term.y - self.model.observe(self.weights(theta), term.quantity, term.x)
+            density = log_density(residual, self.term_scale(theta, term), term.noise)
+            total = total - (torch.logsumexp(density, 0) - math.log(len(theta))).sum()
+            count += residual[0].numel()
+        return total / max(1, count)
 
     def log_prior(self, theta: Tensor) -> Tensor:
         """Log prior of weights and learned scales, normalised for the weights."""
@@ -175,6 +194,39 @@ class Target:
     def log_density(self, theta: Tensor, batch: Batch | None = None) -> Tensor:
         """The tempered log posterior that samplers draw from, up to a constant."""
         return (self.log_likelihood(theta, batch) + self.log_prior(theta)) / self.temperature
+
+    # Learned scales
+
+    @property
+    def scales_are_conjugate(self) -> bool:
+        """Whether learned scales can be drawn exactly given the rest: Gaussian likelihoods only."""
+        return all(noise.family == "gaussian" for noise in self.noise.values() if noise.kind == "learned")
+
+    def draw_scales(self, theta: Tensor, generator: Generator) -> Tensor:
+        r"""Draw every learned scale from its distribution given the weights (Appendix B.2.1 of the paper).
+
+        With the inverse-Gamma hyperprior (a, b), n readings and their sum of squares S,
+        :math:`1/\sigma^2 \sim \mathrm{Gamma}(a + n/2, \text{rate } 1/b + S/2)`; a temperature divides both.
+        """
+        new = theta.clone()
+        for slot, group in enumerate(self.noise_groups):
+            squares, count = theta.new_zeros(len(theta)), 0
+            for term in (term for term in self.terms if term.slot == slot):
+                residual = term.y - self.model.observe(self.weights(theta), term.quantity, term.x)
+                squares, count = squares + residual.square().sum((1, 2)), count + term.y.numel()
+            new[:, self.n_weights + slot] = self.draw_log_scale(self.hyperprior(group), count, squares, generator)
+        if self.model.prior.hyperprior is not None:
+            squares = self.weights(theta).square().sum(1)
+            new[:, -1] = self.draw_log_scale(self.model.prior.hyperprior, self.n_weights, squares, generator)
+        return new
+
+    def draw_log_scale(self, prior: InverseGamma, count: int, squares: Tensor, generator: Generator) -> Tensor:
+        """Log of a scale, drawn from its inverse-Gamma conditional."""
+        shape = (prior.shape + count / 2) / self.temperature
+        rate = (1 / prior.scale + 0.5 * squares.double().cpu()) / self.temperature
+        concentration = torch.full_like(rate, shape)
+        precision = torch._standard_gamma(concentration, generator=generator) / rate
+        return self.tensor(-0.5 * precision.log())
 
     def draw_batch(self, size: int, generator: Generator) -> Batch:
         """Indices of a random mini-batch: about ``size`` readings, split over quantities by their number."""

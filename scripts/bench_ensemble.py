@@ -15,9 +15,9 @@ import torch
 from sciuq_runner.problems.function import Function
 
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.dens import regularised_loss
+from sciuq_runner.methods.dens import Objective
 from sciuq_runner.models import BNN
-from sciuq_runner.optim import train
+from sciuq_runner.optim import Trainer
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target import Target
 
@@ -31,11 +31,11 @@ def main() -> None:
     problem = Function()
     readings = {name: data.train for name, data in problem.dataset(stream(0, "data")).items()}
     target = Target(BNN().bind(problem, problem.noise), problem.noise, readings)
-    objective = regularised_loss(target, 0.025)
+    objective = Objective(target, 0.025)
     start = target.init(options.members, torch_stream(0, "bench"))
 
     def fit(theta: torch.Tensor) -> torch.Tensor:
-        return train(objective, theta, options.steps, lambda _: 1e-3, Loop())
+        return Trainer(objective, theta, torch.Generator(), Loop()).run(options.steps, lambda _: 1e-3)
 
     def together() -> torch.Tensor:
         return fit(start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ from sciuq_runner.target import Target
 @dataclass(frozen=True)
 class Plane(Problem):
     """u = x w + b with known noise; nothing to do with files or grids."""
+
+    direct: ClassVar = ("u",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", {"u": FieldSpec(("x1", "x2"))})
@@ -60,7 +63,7 @@ def linear_regression(
     y = x @ np.array([[0.8], [-0.5]]) + 0.2 + scale * rng.standard_normal((n, 1))
     problem = Plane()
     model = BoundBNN(problem, {"u": MLP(2, 1, hidden=())}, Prior(prior_scale))
-    target = Target(model, {"u": noise}, {"u": Readings(x, y)}, temperature, dtype=torch.float64)
+    target = Target(model, {"u": noise}, {"u": Readings(x, y)}, temperature=temperature, dtype=torch.float64)
     features = np.concatenate([x, np.ones((n, 1))], axis=1)
     precision = (features.T @ features / scale**2 + np.eye(3) / prior_scale**2) / temperature
     covariance = np.linalg.inv(precision)

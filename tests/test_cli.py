@@ -226,7 +226,9 @@ class Sine(Problem):
             return Readings(t, np.sin(self.frequency * t) + 0.1 * rng.standard_normal(t.shape))
         test = read(50)
         everywhere = np.ones(50, dtype=bool)
-        return {"v": QuantityData(read(10), test, np.sin(self.frequency * test.x), {"id": everywhere}, read(5), ("t",))}
+        splits = {"id": everywhere}
+        reference = np.sin(self.frequency * test.x)
+        return {"v": QuantityData(read(10), test, reference, splits, read(5), read(0), ("t",))}
 
 
 @dataclass(frozen=True)

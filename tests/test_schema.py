@@ -11,7 +11,8 @@ from annotated_types import Ge
 from sciuq_runner.assembly import assemble
 from sciuq_runner.composition import compose, expand, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.schema import Positive, check, construct, locate
+from sciuq_runner.methods.base import Method
+from sciuq_runner.schema import Positive, build, check, construct, locate
 
 register_resolvers()
 
@@ -60,10 +61,10 @@ def test_only_trusted_classes_are_imported():
         locate("os.system", "method")
     with pytest.raises(ConfigError, match="not a class of sciuq_runner"):
         locate("sciuq_runner_evil.HMC", "method")
-    with pytest.raises(ConfigError, match="should be a dataclass"):
+    with pytest.raises(ConfigError, match="should be a class"):
         locate("os.system", "method", trust=["os"])
-    with pytest.raises(ConfigError, match="should be a dataclass"):
-        locate("sciuq_runner.methods.hmc.Leapfrog", "method")
+    with pytest.raises(ConfigError, match="should be a dataclass and a Method"):
+        build({"_target_": "sciuq_runner.methods.hmc.Leapfrog"}, "method", Method)
     with pytest.raises(ConfigError, match="cannot be imported"):
         locate("sciuq_runner.methods.nothing.X", "method")
 
@@ -90,7 +91,7 @@ def test_check_leaves_floats_alone_where_both_fit():
         (["fidelity.name=fast"], "fidelity=fast has no setting here"),
         (["method.n_burn=${nowhere}"], "nowhere"),
         (["method._target_=os.system"], "add trust=[os]"),
-        (["method._target_=sciuq_runner.models.bnn.BNN"], "should be a Method"),
+        (["method._target_=sciuq_runner.models.bnn.BNN"], "should be a dataclass and a Method"),
     ],
 )
 def test_the_whole_command_line_is_checked(overrides, part):

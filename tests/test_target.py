@@ -22,7 +22,7 @@ Y = RNG.standard_normal((6, 1))
 
 def make(noise: Noise, prior: Prior | None = None, temperature: float = 1.0) -> Target:
     model = BoundBNN(Plane(), {"u": MLP(2, 1, (3,))}, prior or Prior())
-    return Target(model, {"u": noise}, {"u": Readings(X, Y)}, temperature, dtype=torch.float64)
+    return Target(model, {"u": noise}, {"u": Readings(X, Y)}, temperature=temperature, dtype=torch.float64)
 
 
 def predictions(target: Target, theta: torch.Tensor) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Generator, Tensor
+from torch.func import vmap
 
 from sciuq_runner.loop import Loop
 from sciuq_runner.target import Target
@@ -32,18 +33,82 @@ class Posterior:
         with torch.no_grad():
             return torch.cat([function(part) for part in self.theta.split(chunk)])
 
+    def evaluate_scale(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """The same for a noise or prior scale, which is never linearised or combined."""
+        return self.evaluate(function)
+
     def tensors(self) -> tuple[dict[str, Tensor], dict[str, str]]:
         """The samples as named tensors with metadata, for a file."""
         return {"theta": self.theta}, {"n_chains": str(self.n_chains)}
 
-    @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Posterior:
-        """The samples read back from a file."""
-        return cls(tensors["theta"], int(metadata["n_chains"]))
+
+@dataclass
+class LinearisedPosterior(Posterior):
+    r"""Samples of the linearised model :math:`u_{\hat\theta}(x) + \nabla u_{\hat\theta}(x)^T (\theta - \hat\theta)`.
+
+    The model that a Gauss-Newton Hessian belongs to (Immer et al. 2021), hence the one to predict with.
+    """
+
+    centre: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def evaluate(self, function: Callable[[Tensor], Tensor], chunk: int = 256) -> Tensor:
+        def single(theta: Tensor) -> Tensor:
+            return function(theta[None])[0]
+
+        def tangent(direction: Tensor) -> Tensor:
+            parts: tuple[Tensor, ...] = torch.func.jvp(single, (self.centre,), (direction,))
+            return parts[0] + parts[1]
+
+        with torch.no_grad():
+            return torch.cat([vmap(tangent)(part - self.centre) for part in self.theta.split(chunk)])
+
+    def evaluate_scale(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        with torch.no_grad():
+            value = function(self.centre[None])
+        return value.expand(len(self.theta), *[-1] * (value.dim() - 1))
+
+    def tensors(self) -> tuple[dict[str, Tensor], dict[str, str]]:
+        tensors, metadata = super().tensors()
+        return {**tensors, "centre": self.centre}, metadata
+
+
+@dataclass
+class CombinedPosterior(Posterior):
+    """Functions that are weighted sums of basis functions: ``weights[M, R]`` times those of ``theta[R, size]``."""
+
+    weights: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def evaluate(self, function: Callable[[Tensor], Tensor], chunk: int = 256) -> Tensor:
+        with torch.no_grad():
+            basis = torch.cat([function(part) for part in self.theta.split(chunk)])
+            return torch.tensordot(self.weights, basis, dims=1)
+
+    def evaluate_scale(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        with torch.no_grad():
+            value = function(self.theta[:1])
+        return value.expand(len(self.weights), *[-1] * (value.dim() - 1))
+
+    def tensors(self) -> tuple[dict[str, Tensor], dict[str, str]]:
+        tensors, metadata = super().tensors()
+        return {**tensors, "weights": self.weights}, metadata
+
+
+def read_posterior(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Posterior:
+    """The posterior that a file holds; which kind it is follows from what is in it."""
+    n_chains = int(metadata["n_chains"])
+    if "centre" in tensors:
+        return LinearisedPosterior(tensors["theta"], n_chains, centre=tensors["centre"])
+    if "weights" in tensors:
+        return CombinedPosterior(tensors["theta"], n_chains, weights=tensors["weights"])
+    return Posterior(tensors["theta"], n_chains)
 
 
 class Method(ABC):
     """The settings ``method.*`` and the algorithm; subclasses are frozen dataclasses."""
+
+    def refuse(self, target: Target) -> str | None:
+        """One sentence on why this method cannot serve a target, where mathematics does not allow it."""
+        return None
 
     @abstractmethod
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:

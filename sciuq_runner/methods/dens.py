@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Generator, Tensor
 
 from sciuq_runner.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.optim import train
+from sciuq_runner.optim import Trainer
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target import Target
 
@@ -25,32 +26,40 @@ class DEns(Method):
     over the N readings. Where the paper gives a decay beside the mean squared error and the noise is known,
     ours is theirs divided by :math:`2\sigma^2`, which has the same minimum. Without ``weight_decay`` the
     members are maxima of the posterior: the decay is that of the prior.
+
+    ``anchored`` members (Pearce et al. 2020, randomised maximum a posteriori) are drawn to anchors from the prior
+    instead of to zero, and fit readings with fresh noise added: samples of the posterior where the model is linear
+    and the noise Gaussian, approximately so elsewhere.
     """
 
     n_members: Count = 10
     n_steps: Count = 20_000
     learning_rate: Positive = 1e-3
     weight_decay: NonNegative | None = None
+    anchored: bool = False
     compile: CompileChoice = "auto"
 
+    def refuse(self, target: Target) -> str | None:
+        if self.anchored and any(
+            noise.kind != "known" or noise.family != "gaussian" for noise in target.noise.values()
+        ):
+            return "method.anchored=true needs Gaussian noise of known scale: give the scale, or use plain dens."
+        if self.anchored and self.weight_decay is not None:
+            return "method.weight_decay has no meaning beside method.anchored=true, where the prior decides: use null."
+        return None if self.anchored else refuse_optimiser(target, "dens")
+
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
-        objective = regularised_loss(target, self.weight_decay)
-        theta = train(
-            objective,
-            target.init(self.n_members, generator),
-            self.n_steps,
-            lambda _: self.learning_rate,
-            loop,
-            worth_compiling(self.compile, self.n_steps),
-        )
-        loss = objective(theta)
-        posterior = Posterior(theta, gradient_evaluations=loop.done.get("training", 0) * self.n_members)
-        posterior.diagnostics = {"loss": loss.mean().item(), "loss_worst": loss.max().item()}
-        return posterior
+        objective: Objective = Objective(target, self.weight_decay)
+        if self.anchored:
+            objective = AnchoredObjective(target, self.n_members, generator)
+        start = target.init(self.n_members, generator)
+        trainer = Trainer(objective, start, generator, loop, worth_compiling(self.compile, self.n_steps))
+        theta = trainer.run(self.n_steps, lambda _: self.learning_rate)
+        return optimised(theta, objective, loop)
 
 
-class regularised_loss:
-    """Mean negative log-likelihood with weight decay, per member; MAP where no decay is given."""
+class Objective:
+    """Mean negative log-likelihood with weight decay, per member; the posterior's where no decay is given."""
 
     def __init__(self, target: Target, weight_decay: float | None) -> None:
         self.target, self.weight_decay = target, weight_decay
@@ -61,3 +70,45 @@ class regularised_loss:
             return -(target.log_likelihood(theta) + target.log_prior(theta)) / target.n_readings
         decay = self.weight_decay * target.weights(theta).square().sum(1)
         return -target.log_likelihood(theta) / target.n_readings + decay
+
+
+class AnchoredObjective(Objective):
+    """The negative log posterior of every member's own prior centre and own noisy copy of the readings."""
+
+    def __init__(self, target: Target, n_members: int, generator: Generator) -> None:
+        super().__init__(target, None)
+
+        def draw(*shape: int) -> Tensor:
+            return target.tensor(torch.randn(*shape, generator=generator, dtype=torch.float64))
+
+        self.scale = target.model.prior.scale
+        spread = target.temperature**0.5
+        self.anchors = spread * self.scale * draw(n_members, target.n_weights)
+        self.terms = [
+            replace(term, y=term.y + spread * term.known_scale * draw(n_members, *term.y.shape))
+            for term in target.terms
+        ]
+
+    def __call__(self, theta: Tensor) -> Tensor:
+        total = 0.5 * ((theta - self.anchors[: len(theta)]) / self.scale).square().sum(1)
+        for term in self.terms:
+            total = total - self.target.term_log_likelihood(theta, term)
+        return total / self.target.n_readings
+
+
+def optimised(theta: Tensor, objective: Objective, loop: Loop) -> Posterior:
+    """Trained members as samples, with their losses."""
+    with torch.no_grad():
+        loss = objective(theta)
+    posterior = Posterior(theta, gradient_evaluations=loop.done.get("training", 0) * len(theta))
+    posterior.diagnostics = {"loss": loss.mean().item(), "loss_worst": loss.max().item()}
+    return posterior
+
+
+def refuse_optimiser(target: Target, name: str) -> str | None:
+    """What methods that look for maxima of the posterior cannot do."""
+    if target.learns_prior:
+        return f"model.learn_prior=true has no meaning for method={name}: its prior is method.weight_decay."
+    if target.temperature != 1:
+        return f"temperature={target.temperature:g} does not move the maxima that method={name} looks for: use 1."
+    return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from annotated_types import Ge, Interval
@@ -43,7 +45,8 @@ class HMC(Method):
     ``n_samples`` in all are kept, the same number from every chain, with ``thin`` transitions between two.
     ``jitter`` draws each trajectory's step size from :math:`\epsilon (1 \pm \text{jitter})`. It breaks the
     resonance of a fixed length with the periods of a nearly Gaussian posterior, and frees chains from places
-    so stiff that the common step is too long there.
+    so stiff that the common step is too long there. Learned noise and prior scales are drawn from their
+    inverse-Gamma conditionals after every transition (``scales=gibbs``), or move with theta (``joint``).
     """
 
     n_chains: Count = 4
@@ -54,41 +57,65 @@ class HMC(Method):
     step_size: Positive = 0.1
     target_accept: Fraction = 0.6
     jitter: Annotated[float, Interval(ge=0, lt=1)] = 0.3
+    scales: Literal["gibbs", "joint"] = "gibbs"
     compile: CompileChoice = "auto"
 
+    def refuse(self, target: Target) -> str | None:
+        if self.gibbs(target) and not target.scales_are_conjugate:
+            return "method.scales=gibbs needs a Gaussian likelihood to draw a learned noise scale: use joint."
+        return None
+
+    def gibbs(self, target: Target) -> bool:
+        """Whether learned scales are drawn from their conditional distributions rather than moved with theta."""
+        return self.scales == "gibbs" and target.size > target.n_weights
+
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
-        n_transitions = math.ceil(self.n_samples / self.n_chains) * self.thin
-        n_gradients = (self.n_burn + n_transitions) * self.n_leapfrog
-        integrate = Leapfrog(target.log_density, self.n_leapfrog, worth_compiling(self.compile, n_gradients))
-        state = init(target.log_density, target.init(self.n_chains, generator))
-        adaptation = DualAveraging.start(self.step_size)
+        per_chain = math.ceil(self.n_samples / self.n_chains)
+        n_gradients = (self.n_burn + per_chain * self.thin) * self.n_leapfrog
+        compiled = worth_compiling(self.compile, n_gradients)
+        chains = Chains(target, self.n_leapfrog, compiled, self.gibbs(target))
+        start = chains.init(target.init(self.n_chains, generator))
+        scalars = {name: torch.zeros((), dtype=torch.float64) for name in ("accept", "divergences")}
+        state = loop.track(
+            {
+                **start.tensors(),
+                **scalars,
+                "adaptation": DualAveraging.start(self.step_size).tensor(),
+                "samples": start.theta.new_zeros(per_chain, *start.theta.shape),
+            },
+            generator,
+        )
 
         for _ in loop.steps("burn-in", self.n_burn):
-            step = self.jittered(adaptation.step_size, generator)
-            state, info = transition(state, integrate, step, generator)
-            adaptation = adaptation.update(self.target_accept - info.accept_prob.mean().item())
-            loop.show(accept=info.accept_prob.mean().item(), step_size=adaptation.step_size)
+            adaptation = DualAveraging.of(state["adaptation"])
+            new, info = chains.advance(State.of(state), self.jittered(adaptation.step_size, generator), generator)
+            accept = info.accept_prob.mean().item()
+            state.update(new.tensors(), adaptation=adaptation.update(self.target_accept - accept).tensor())
+            loop.show(accept=accept, step_size=adaptation.step_size)
 
-        step_size = adaptation.averaged_step_size if self.n_burn else self.step_size
-        samples, accept, divergences = [], 0.0, 0
-        for count in loop.steps("sampling", n_transitions):
-            state, info = transition(state, integrate, self.jittered(step_size, generator), generator)
+        adapted = DualAveraging.of(state["adaptation"])
+        step_size = adapted.averaged_step_size if self.n_burn else self.step_size
+        for count in loop.steps("sampling", per_chain * self.thin):
+            new, info = chains.advance(State.of(state), self.jittered(step_size, generator), generator)
+            state.update(new.tensors())
             if (count + 1) % self.thin == 0:
-                samples.append(state.theta)
-            accept += (info.accept_prob.mean().item() - accept) / (count + 1)
-            divergences += int(info.diverged.sum())
-            loop.show(accept=accept, step_size=step_size)
+                state["samples"][count // self.thin] = new.theta
+            state["accept"] = state["accept"] + (info.accept_prob.double().mean().cpu() - state["accept"]) / (count + 1)
+            state["divergences"] = state["divergences"] + info.diverged.sum().cpu()
+            loop.show(accept=state["accept"].item(), step_size=step_size)
 
-        theta = torch.stack(samples or [state.theta], dim=1)  # [C, S, K]: chains one after another
+        sampled = loop.done.get("sampling", 0)
+        kept = state["samples"][: sampled // self.thin]
+        theta = kept.transpose(0, 1) if len(kept) else state["theta"][:, None]  # [C, S, K]: chain after chain
+        accept, divergences = state["accept"].item(), int(state["divergences"])
         posterior = Posterior(theta.flatten(0, 1), self.n_chains)
         posterior.diagnostics = {
             "accept_rate": accept,
             "step_size": step_size,
             "divergences": float(divergences),
         }
-        sampled = loop.done.get("sampling", 0)
         done = loop.done.get("burn-in", 0) + sampled
-        posterior.gradient_evaluations = done * self.n_leapfrog * self.n_chains
+        posterior.gradient_evaluations = done * (self.n_leapfrog + chains.gibbs) * self.n_chains
         posterior.warnings = self.warnings(accept, divergences, sampled * self.n_chains)
         return posterior
 
@@ -122,6 +149,13 @@ class State:
     log_density: Tensor
     gradient: Tensor
 
+    def tensors(self) -> dict[str, Tensor]:
+        return {"theta": self.theta, "log_density": self.log_density, "gradient": self.gradient}
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> State:
+        return cls(tensors["theta"], tensors["log_density"], tensors["gradient"])
+
 
 @dataclass(frozen=True)
 class Info:
@@ -130,6 +164,31 @@ class Info:
     accept_prob: Tensor
     accepted: Tensor
     diverged: Tensor
+
+
+class Chains:
+    """HMC transitions of theta, followed by Gibbs draws of the learned scales where these are wanted."""
+
+    def __init__(self, target: Target, n_leapfrog: int, compiled: bool, gibbs: bool) -> None:
+        self.target, self.gibbs = target, gibbs
+        self.log_density = self.conditional if gibbs else target.log_density
+        self.integrate = Leapfrog(self.log_density, n_leapfrog, compiled)
+
+    def conditional(self, theta: Tensor) -> Tensor:
+        """The log density as a function of the weights alone: the scales do not move."""
+        fixed = torch.cat([self.target.weights(theta), theta[:, self.target.n_weights :].detach()], dim=1)
+        return self.target.log_density(fixed)
+
+    def init(self, theta: Tensor) -> State:
+        return init(self.log_density, theta)
+
+    def advance(self, state: State, step_size: float, generator: Generator) -> tuple[State, Info]:
+        """One transition of all chains."""
+        moving = self.target.n_weights if self.gibbs else self.target.size
+        state, info = transition(state, self.integrate, step_size, generator, moving)
+        if self.gibbs:
+            state = self.init(self.target.draw_scales(state.theta, generator))
+        return state, info
 
 
 def init(log_density: BatchedFunction, theta: Tensor) -> State:
@@ -179,10 +238,14 @@ def leapfrog(
     return theta, momentum, value, gradient
 
 
-def transition(state: State, integrate: Leapfrog, step_size: float, generator: Generator) -> tuple[State, Info]:
-    """One Metropolis-corrected trajectory of every chain."""
+def transition(
+    state: State, integrate: Leapfrog, step_size: float, generator: Generator, moving: int | None = None
+) -> tuple[State, Info]:
+    """One Metropolis-corrected trajectory of every chain, over the first ``moving`` entries of theta."""
     dtype = state.theta.dtype
     momentum = torch.randn(state.theta.shape, generator=generator, dtype=dtype).to(state.theta.device)
+    if moving is not None:
+        momentum[:, moving:] = 0
     uniform = torch.rand(len(state.theta), generator=generator, dtype=dtype).to(state.theta.device)
     proposal, final = integrate(state, momentum, state.theta.new_tensor(step_size))
     energy_error = (
@@ -209,6 +272,15 @@ class DualAveraging:
     log_averaged: float = 0.0
     error_sum: float = 0.0
     count: int = 0
+
+    def tensor(self) -> Tensor:
+        """As numbers in a row, for a checkpoint."""
+        return torch.tensor(dataclasses.astuple(self), dtype=torch.float64)
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> DualAveraging:
+        centre, log_step, log_averaged, error_sum, count = tensor.tolist()
+        return cls(centre, log_step, log_averaged, error_sum, int(count))
 
     @classmethod
     def start(cls, step_size: float) -> DualAveraging:

@@ -36,6 +36,18 @@ class BoundModel(ABC):
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         """The predicted noise scale of a heteroscedastic quantity, ``[M, N, D_q]``."""
 
+    def is_direct(self, quantity: str) -> bool:
+        """Whether readings of a quantity are of a network's own output, with no physics between."""
+        return False
+
+    def dropout_masks(self, n: int, rate: float, generator: Generator) -> Tensor | None:
+        """Factors ``[n, K]`` that drop hidden units when theta is multiplied by them; None without hidden units."""
+        return None
+
+    def last_layer(self) -> Tensor | None:
+        """Which weights belong to the last layer, a mask ``[K]``; None if there is no such thing."""
+        return None
+
     @abstractmethod
     def init(self, n_members: int, generator: Generator) -> Tensor:
         """Starting points for optimisers and chains, ``[n_members, K]`` in float64."""

@@ -23,5 +23,16 @@ class Network(ABC):
     def __call__(self, theta: Tensor, x: Tensor) -> Tensor: ...
 
     @abstractmethod
+    def dropout_masks(self, n: int, rate: float, generator: Generator) -> Tensor:
+        """Factors ``[n, K]`` of theta that drop hidden units with probability ``rate``, scaled to keep the mean.
+
+        A unit is dropped by setting the weights that lead away from it to zero.
+        """
+
+    @abstractmethod
+    def last_layer(self) -> Tensor:
+        """A mask ``[K]`` of the parameters of the last layer."""
+
+    @abstractmethod
     def init(self, n_members: int, generator: Generator) -> Tensor:
         """Draw ``n_members`` independent starting points, ``[n_members, K]`` in float64 on the CPU."""

@@ -65,6 +65,21 @@ class MLP(Network):
             x = self.activation(affine(x, weight, bias))
         return affine(x, *last)
 
+    def dropout_masks(self, n: int, rate: float, generator: Generator) -> Tensor:
+        parts = []
+        for layer, (fan_in, fan_out) in enumerate(self.shapes):
+            keep = torch.ones(n, fan_in, 1, dtype=torch.float64)
+            if layer > 0:
+                uniform = torch.rand(n, fan_in, 1, generator=generator, dtype=torch.float64)
+                keep = (uniform >= rate).double() / (1 - rate)
+            parts += [keep.expand(n, fan_in, fan_out).reshape(n, -1), torch.ones(n, fan_out, dtype=torch.float64)]
+        return torch.cat(parts, dim=1)
+
+    def last_layer(self) -> Tensor:
+        fan_in, fan_out = self.shapes[-1]
+        size = fan_in * fan_out + fan_out
+        return torch.arange(self.n_params) >= self.n_params - size
+
     def init(self, n_members: int, generator: Generator) -> Tensor:
         parts = []
         for fan_in, fan_out in self.shapes:

@@ -43,6 +43,26 @@ class ModuleNetwork(Network):
 
         return vmap(single, in_dims=(0, 0 if x.dim() == 3 else None))(self.unflatten(theta), x)
 
+    def dropout_masks(self, n: int, rate: float, generator: Generator) -> Tensor:
+        """Drops inputs of every linear layer but the first, which are hidden units whatever lies between."""
+        linear = [name for name, part in self.module.named_modules() if isinstance(part, torch.nn.Linear)]
+        inner = {f"{name}.weight" if name else "weight" for name in linear[1:]}
+        parts = []
+        for name, shape in self.shapes.items():
+            keep = torch.ones(n, *shape, dtype=torch.float64)
+            if name in inner:
+                uniform = torch.rand(n, 1, shape[1], generator=generator, dtype=torch.float64)
+                keep = keep * (uniform >= rate) / (1 - rate)
+            parts.append(keep.reshape(n, -1))
+        return torch.cat(parts, dim=1)
+
+    def last_layer(self) -> Tensor:
+        linear = [name for name, part in self.module.named_modules() if isinstance(part, torch.nn.Linear)]
+        last = linear[-1] if linear else ""
+        sizes = [math.prod(shape) for shape in self.shapes.values()]
+        flags = [name.rpartition(".")[0] == last for name in self.shapes]
+        return torch.cat([torch.full((size,), flag) for size, flag in zip(sizes, flags, strict=True)])
+
     def init(self, n_members: int, generator: Generator) -> Tensor:
         seed = int(torch.randint(2**31, (1,), generator=generator))
         with torch.random.fork_rng(devices=[]):

@@ -8,8 +8,8 @@ import torch
 
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.dens import DEns, regularised_loss
-from sciuq_runner.optim import AdamState, adam, train
+from sciuq_runner.methods.dens import DEns, Objective
+from sciuq_runner.optim import AdamState, Trainer, adam
 from tests.exact import linear_regression
 
 
@@ -40,7 +40,7 @@ def test_weight_decay_is_that_of_the_docstring():
 def test_paper_decay_beside_mean_squared_error_has_the_same_minimum():
     exact, decay, sigma = linear_regression(), 5e-4, 0.3
     theta = torch.randn(5, 3, generator=generator()).double()
-    ours = regularised_loss(exact.target, decay / (2 * sigma**2))(theta)
+    ours = Objective(exact.target, decay / (2 * sigma**2))(theta)
     residual = torch.as_tensor(exact.y[:, 0]) - theta @ torch.as_tensor(exact.features).T
     theirs = residual.square().mean(1) + decay * theta.square().sum(1)
     difference = ours * 2 * sigma**2 - theirs
@@ -66,18 +66,13 @@ def test_a_member_trains_the_same_alone_and_in_company():
     start = target.init(3, generator())
 
     def fit(theta: torch.Tensor) -> torch.Tensor:
-        return train(regularised_loss(target, None), theta, 57, lambda _: 0.01, Loop())
+        return Trainer(Objective(target, None), theta, generator(), Loop()).run(57, lambda _: 0.01)
 
     torch.testing.assert_close(fit(start)[1:2], fit(start[1:2]), rtol=1e-12, atol=1e-12)
 
 
 def test_a_loss_that_is_no_number_stops_with_advice():
     target = linear_regression().target
+    trainer = Trainer(lambda t: target.log_density(t) * torch.nan, target.init(1, generator()), generator(), Loop())
     with pytest.raises(RunError, match=r"member 0 .* near training step .*learning_rate"):
-        train(
-            lambda t: target.log_density(t) * torch.nan,
-            target.init(1, generator()),
-            20,
-            lambda _: 0.1,
-            Loop(),
-        )
+        trainer.run(20, lambda _: 0.1)

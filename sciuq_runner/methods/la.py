@@ -1,0 +1,207 @@
+"""Laplace approximation (Appendix B.2.3 of the paper; Daxberger et al. 2021), with laplace-torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from laplace.curvature import GGNInterface
+from torch import Generator, Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from sciuq_runner.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.base import LinearisedPosterior, Method, Posterior
+from sciuq_runner.methods.dens import Objective
+from sciuq_runner.optim import Trainer, cosine_cycles, cycle_ends
+from sciuq_runner.schema import Count, Positive
+from sciuq_runner.target import Target, Term
+
+
+@dataclass(frozen=True)
+class LA(Method):
+    r"""A Gaussian :math:`\mathcal N(\hat\theta, \tau A^{-1})` at the maximum of the posterior, with the generalised
+    Gauss-Newton matrix
+
+    .. math:: A = J^T J + \sigma_\theta^{-2} I, \qquad J = \nabla_\theta\, r(\hat\theta),
+
+    of all readings stacked as r, each prediction divided by its noise scale: so physics and operator targets are served
+    like plain regression. Predictions use the model linearised at :math:`\hat\theta`, to which this Hessian belongs.
+
+    ``hessian`` is the full matrix or its diagonal, ``weights`` all or those of the last layer. Learned noise and prior
+    scales maximise the Laplace approximation of the marginal likelihood after training,
+
+    .. math::
+        \log p(D \mid \sigma) \approx \log p(D \mid \hat\theta, \sigma) - \frac{\|\hat\theta\|^2}{2\sigma_\theta^2}
+        - \tfrac12 \log\det(I + \sigma_\theta^2 J J^T).
+
+    The noise that a heteroscedastic model predicts is taken as it is at the maximum.
+    """
+
+    n_samples: Count = 1000
+    n_steps: Count = 30_000
+    learning_rate: Positive = 1e-2
+    hessian: Literal["full", "diag"] = "full"
+    weights: Literal["all", "last_layer"] = "all"
+    n_rounds: Count = 3
+    n_scale_steps: Count = 2000
+    scale_rate: Positive = 1e-2
+    compile: CompileChoice = "auto"
+
+    def refuse(self, target: Target) -> str | None:
+        if self.weights == "last_layer" and target.model.last_layer() is None:
+            return "method.weights=last_layer needs a model with layers: use all."
+        return None
+
+    def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
+        objective = FixedScales(target)
+        compiled = worth_compiling(self.compile, self.n_steps)
+        trainer = Trainer(objective, target.init(1, generator), generator, loop, compiled)
+        learns = target.size > target.n_weights
+        rounds = cycle_ends(self.n_steps, self.n_rounds) if learns else []
+        rate = cosine_cycles(self.n_steps, 1, self.learning_rate, 0.01 * self.learning_rate)
+        for done in trainer.steps(self.n_steps, rate, pauses=rounds):
+            if done in rounds:
+                trainer.state["theta"] = self.fit_scales(target, trainer.theta[0])[None]
+        theta = trainer.theta[0]
+        weights = self.draw(target, theta, generator)
+        scales = theta[target.n_weights :].expand(len(weights), -1)
+        posterior = LinearisedPosterior(torch.cat([weights, scales], dim=1), centre=theta)
+        posterior.gradient_evaluations = loop.done.get("training", 0)
+        with torch.no_grad():
+            posterior.diagnostics = {"loss": objective(theta[None]).item()}
+        return posterior
+
+    def chosen(self, target: Target) -> Tensor:
+        """Which weights the approximation is over, a mask ``[n_weights]``."""
+        last = target.model.last_layer() if self.weights == "last_layer" else None
+        return torch.ones(target.n_weights, dtype=torch.bool) if last is None else last
+
+    def fit_scales(self, target: Target, theta: Tensor) -> Tensor:
+        """Move the learned scales in ``theta`` to a maximum of the approximate marginal likelihood.
+
+        Our own formula: laplace-torch knows one noise scale for all readings, a target may have several.
+        """
+        stacked = Stacked(target, theta, self.chosen(target), unit_noise=True)
+        jacobian, residual = stacked.jacobian(), stacked.residual()
+        gram = jacobian @ jacobian.T if len(jacobian) <= jacobian.shape[1] else None
+        squared_norm = theta[: target.n_weights].double().square().sum()
+        scales = theta[target.n_weights :].double().clone().requires_grad_(True)
+        optimiser = torch.optim.Adam([scales], lr=self.scale_rate)
+        for _ in range(self.n_scale_steps):
+            noise = stacked.noise_of_rows(scales)
+            prior = scales[-1].exp() if target.learns_prior else torch.tensor(target.model.prior.scale).double()
+            fit = -0.5 * (residual / noise).square().sum() - noise.log().sum()
+            norm = -0.5 * squared_norm / prior**2
+            if gram is not None:
+                matrix = prior**2 * gram / (noise[:, None] * noise)
+            else:
+                scaled = jacobian / noise[:, None]
+                matrix = prior**2 * scaled.T @ scaled
+            occam = -0.5 * torch.logdet(torch.eye(len(matrix), dtype=matrix.dtype) + matrix)
+            optimiser.zero_grad()
+            (-(fit + norm + occam)).backward()
+            optimiser.step()
+        return torch.cat([theta[: target.n_weights], target.tensor(scales.detach())])
+
+    def draw(self, target: Target, theta: Tensor, generator: Generator) -> Tensor:
+        """Samples of the fitted Gaussian over the weights, ``[n_samples, n_weights]``."""
+        from laplace import DiagLaplace, FullLaplace
+
+        chosen = self.chosen(target)
+        stacked = Stacked(target, theta, chosen)
+        scale = target.prior_scale(theta[None]).item()
+        kind: Any = FullLaplace if self.hessian == "full" else DiagLaplace
+        fitted = kind(stacked, "regression", 1.0, 1 / scale**2, backend=StackedGGN)
+        rows = TensorDataset(torch.arange(stacked.n_rows), stacked.readings()[:, None])
+        fitted.fit(DataLoader(rows, batch_size=stacked.n_rows))
+        samples = fitted.sample(self.n_samples, generator=generator)
+        spread = math.sqrt(target.temperature)  # of the whole posterior; laplace-torch cools the likelihood alone
+        weights = theta[: target.n_weights].double().cpu().repeat(self.n_samples, 1)
+        weights[:, chosen] = fitted.mean + spread * (samples - fitted.mean)
+        return target.tensor(weights)
+
+
+class FixedScales(Objective):
+    """The negative log posterior of the weights, with learned scales held where they are."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target, None)
+
+    def __call__(self, theta: Tensor) -> Tensor:
+        n = self.target.n_weights
+        return super().__call__(torch.cat([theta[:, :n], theta[:, n:].detach()], dim=1))
+
+
+class Stacked(nn.Module):
+    """All predictions of a target in one column, each divided by its noise scale, as a function of some weights."""
+
+    def __init__(self, target: Target, theta: Tensor, chosen: Tensor, unit_noise: bool = False) -> None:
+        super().__init__()
+        self.target, self.chosen = target, chosen
+        self.base = theta.detach().clone()
+        self.free = nn.Parameter(theta[: target.n_weights][chosen.to(theta.device)].double().cpu())
+        with torch.no_grad():
+            self.scales = [
+                torch.ones_like(term.y)
+                if unit_noise and term.slot is not None  # divided out later, by the scale being learned
+                else (target.term_scale(theta[None], term) + 0 * term.y)[0]
+                for term in target.terms
+            ]
+        self.n_rows = sum(term.y.numel() for term in target.terms)
+
+    def outputs(self, free: Tensor) -> Tensor:
+        """Scaled predictions ``[n_rows]`` in double precision."""
+        index = self.chosen.nonzero()[:, 0].to(self.base.device)
+        theta = self.base.index_put((index,), free.to(self.base))[None]
+        weights = self.target.weights(theta)
+        columns = [
+            (self.target.model.observe(weights, term.quantity, term.x)[0] / scale / fisher_scale(term)).flatten()
+            for term, scale in zip(self.target.terms, self.scales, strict=True)
+        ]
+        return torch.cat(columns).double().cpu()
+
+    def forward(self, index: Tensor) -> Tensor:
+        return self.outputs(self.free)[index.long()][:, None]
+
+    def jacobian(self) -> Tensor:
+        """Derivatives of all rows, ``[n_rows, number of free weights]``."""
+        return torch.func.jacrev(self.outputs)(self.free.detach())
+
+    def readings(self) -> Tensor:
+        """The readings, scaled like the predictions."""
+        columns = [
+            (term.y / scale / fisher_scale(term)).flatten()
+            for term, scale in zip(self.target.terms, self.scales, strict=True)
+        ]
+        return torch.cat(columns).double().cpu()
+
+    def residual(self) -> Tensor:
+        with torch.no_grad():
+            return self.readings() - self.outputs(self.free)
+
+    def noise_of_rows(self, scales: Tensor) -> Tensor:
+        """The learned noise scale of every row; one where it is not learned."""
+        columns = [
+            (scales[term.slot].exp() if term.slot is not None else scales.new_ones(())).expand(term.y.numel())
+            for term in self.target.terms
+        ]
+        return torch.cat(columns)
+
+
+def fisher_scale(term: Term) -> float:
+    """Student-t readings inform as Gaussian ones of a scale larger by this factor (their Fisher information)."""
+    if term.noise.family == "student_t":
+        nu = term.noise.degrees_of_freedom
+        return math.sqrt((nu + 3) / (nu + 1))
+    return 1.0
+
+
+class StackedGGN(GGNInterface):
+    """laplace-torch's Gauss-Newton curvature, with the Jacobian of all rows taken at once."""
+
+    def jacobians(self, x: Any, enable_backprop: bool = False) -> tuple[Tensor, Tensor]:
+        model: Any = self.model
+        return model.jacobian()[x.long()][:, None], model(x).detach()

@@ -1,0 +1,65 @@
+"""Monte Carlo dropout (Appendix B.2.2 of the paper; Gal 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from annotated_types import Interval
+from torch import Generator, Tensor
+
+from sciuq_runner.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.dens import Objective, refuse_optimiser
+from sciuq_runner.optim import Trainer
+from sciuq_runner.schema import Count, NonNegative, Positive
+from sciuq_runner.target import Target
+
+
+@dataclass(frozen=True)
+class MCD(Method):
+    r"""One network trained with dropout; samples are :math:`\hat\theta \odot z_j` with random masks :math:`z_j`.
+
+    A mask drops every hidden unit with probability ``rate``, by setting the weights that lead away from it to zero
+    and scaling the others by 1 / (1 - rate). Every training step averages the loss over ``n_masks`` fresh ones, drawn
+    in one batch.
+    """
+
+    n_samples: Count = 1000
+    n_steps: Count = 20_000
+    learning_rate: Positive = 1e-3
+    rate: Annotated[float, Interval(gt=0, lt=1)] = 0.05
+    n_masks: Count = 8
+    weight_decay: NonNegative = 0.0
+    compile: CompileChoice = "auto"
+
+    def refuse(self, target: Target) -> str | None:
+        if target.model.dropout_masks(1, 0.5, torch.Generator()) is None:
+            return "method=mcd needs a model with hidden units to drop: use another method with this model."
+        return refuse_optimiser(target, "mcd")
+
+    def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
+        objective = Objective(target, self.weight_decay)
+
+        def masks(n: int) -> Tensor:
+            dropped = target.model.dropout_masks(n, self.rate, generator)
+            assert dropped is not None
+            scales = torch.ones(n, target.size - target.n_weights, dtype=torch.float64)
+            return target.tensor(torch.cat([dropped, scales], dim=1))
+
+        def inputs(n: int) -> tuple[Tensor, ...]:
+            return (masks(n * self.n_masks).view(n, self.n_masks, target.size),)
+
+        def average(theta: Tensor, mask: Tensor) -> Tensor:
+            return objective(theta * mask).mean()[None]
+
+        start = target.init(1, generator)
+        trainer = Trainer(average, start, generator, loop, worth_compiling(self.compile, self.n_steps), inputs)
+        theta = trainer.run(self.n_steps, lambda _: self.learning_rate)
+        posterior = Posterior(theta * masks(self.n_samples))
+        posterior.gradient_evaluations = loop.done.get("training", 0) * self.n_masks
+        with torch.no_grad():
+            posterior.diagnostics = {"loss": objective(posterior.theta).mean().item()}
+        return posterior

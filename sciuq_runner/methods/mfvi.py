@@ -1,0 +1,93 @@
+"""Mean-field variational inference (Appendix B.2.2 of the paper; Blundell et al. 2015)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import softplus
+
+from sciuq_runner.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.optim import Trainer
+from sciuq_runner.schema import Count, Positive
+from sciuq_runner.target import Target
+
+CHECK_EVERY = 50  # steps between two looks at the validation data
+CHECK_DRAWS = 64
+
+
+@dataclass(frozen=True)
+class MFVI(Method):
+    r"""A factorised Gaussian :math:`q(\theta) = \prod_k \mathcal N(\mu_k, \Sigma_k^2)` fitted by Adam to
+
+    .. math::
+        -\mathrm{ELBO} = -\mathbb E_q[\log p(D \mid \theta)] + \tau\, \mathrm{KL}(q \,\|\, p(\theta)),
+
+    the expectation taken over ``n_draws`` reparametrised draws :math:`\mu + \Sigma \odot \eta` in one batch and the
+    Kullback-Leibler term in closed form. The standard deviations start at softplus(``initial_rho``). Learned noise and
+    prior scales are point estimates that maximise the same bound. With ``early_stopping`` the state of the best
+    predictive likelihood on the validation readings is kept.
+    """
+
+    n_samples: Count = 1000
+    n_steps: Count = 20_000
+    learning_rate: Positive = 1e-3
+    n_draws: Count = 8
+    initial_rho: float = -6.0
+    early_stopping: bool = False
+    compile: CompileChoice = "auto"
+
+    def refuse(self, target: Target) -> str | None:
+        if self.early_stopping and not target.validation_terms:
+            return "method.early_stopping=true needs validation readings: set problem.n_validation, or turn it off."
+        return None
+
+    def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
+        n, extra = target.n_weights, target.size - target.n_weights
+        start = target.init(1, generator)
+        rho = torch.full_like(start[:, :n], self.initial_rho)
+        omega = torch.cat([start[:, :n], rho, start[:, n:]], dim=1)  # mean, rho, scales
+        best = {"best": omega.clone(), "best_nll": torch.tensor(math.inf, dtype=torch.float64)}
+
+        def noise(count: int) -> Tensor:
+            return target.tensor(torch.randn(count, n, generator=generator, dtype=torch.float32))
+
+        def draw(omega: Tensor, eta: Tensor) -> Tensor:
+            weights = omega[:, :n] + softplus(omega[:, n : 2 * n]) * eta
+            return torch.cat([weights, omega[:, 2 * n :].expand(len(eta), extra)], dim=1)
+
+        def negative_elbo(omega: Tensor, eta: Tensor) -> Tensor:
+            expected = target.log_likelihood(draw(omega, eta)).mean()
+            scale = target.prior_scale(draw(omega, eta[:1]))
+            divergence = kl_to_prior(omega[:, :n], softplus(omega[:, n : 2 * n]), scale[:, None])
+            return (target.temperature * divergence - expected) / target.n_readings
+
+        compiled = worth_compiling(self.compile, self.n_steps)
+        inputs = lambda count: (noise(count * self.n_draws).view(count, self.n_draws, n),)  # noqa: E731
+        trainer = Trainer(negative_elbo, omega, generator, loop, compiled, inputs, best)
+        for done in trainer.steps(self.n_steps, lambda _: self.learning_rate):
+            if self.early_stopping and done % CHECK_EVERY == 0:
+                with torch.no_grad():
+                    found = target.predictive_nll(draw(trainer.theta, noise(CHECK_DRAWS)), target.validation_terms)
+                if found.item() < trainer.state["best_nll"].item():
+                    trainer.state.update(best=trainer.theta.clone(), best_nll=found.double().cpu())
+                loop.show(validation_nll=found.item())
+        stopped = self.early_stopping and math.isfinite(trainer.state["best_nll"].item())
+        final = trainer.state["best"] if stopped else trainer.theta
+        posterior = Posterior(draw(final, noise(self.n_samples)))
+        posterior.gradient_evaluations = loop.done.get("training", 0) * self.n_draws
+        with torch.no_grad():
+            posterior.diagnostics = {"elbo": -negative_elbo(final, noise(CHECK_DRAWS)).item() * target.n_readings}
+        if stopped:
+            posterior.diagnostics["validation_nll"] = trainer.state["best_nll"].item()
+        return posterior
+
+
+def kl_to_prior(mean: Tensor, std: Tensor, prior_scale: Tensor) -> Tensor:
+    r""":math:`\mathrm{KL}(\mathcal N(\mu, \Sigma^2) \| \mathcal N(0, \sigma_\theta^2))`, summed over theta, ``[M]``."""
+    ratio = std / prior_scale
+    return (0.5 * (ratio.square() + (mean / prior_scale).square() - 1) - ratio.log()).sum(1)
