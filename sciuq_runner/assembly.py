@@ -10,6 +10,7 @@ import torch
 from annotated_types import Ge
 
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import Model
 from sciuq_runner.problem import Dataset, Problem
@@ -57,6 +58,8 @@ class Settings:
     dtype: Literal["float32", "float64"] = "float32"
     threads: Annotated[int, Ge(1)] | None = None
     temperature: Positive = 1.0
+    gold: str | None = "auto"
+    checkpoint_interval: Positive = 60.0
     trust: list[str] = field(default_factory=list)
 
 
@@ -104,6 +107,8 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
         dtype=getattr(torch, settings.dtype),
         device=choose_device(settings.device),
     )
+    if settings.gold not in (None, "auto"):
+        gold_standard(settings.gold, target, dataset, settings.seed)
     refusal = run.method.refuse(target)
     if refusal:
         raise ConfigError(refusal)

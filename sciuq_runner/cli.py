@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def run(arguments: list[str]) -> int:
     from sciuq_runner.composition import register_resolvers
 
     register_resolvers()
+    arguments = resumed(arguments)
     parsed = get_args_parser().parse_args(arguments)
     if parsed.hydra_help or parsed.shell_completion or parsed.experimental_rerun:
         _start_hydra(arguments)
@@ -69,6 +71,16 @@ def run(arguments: list[str]) -> int:
     with _parent_run(tracker if parsed.multirun else None, parsed.overrides):
         _start_hydra(arguments)
     return max(_statuses, default=FAILED)
+
+
+def resumed(arguments: list[str]) -> list[str]:
+    """The arguments of the run that ``resume=`` names, if it is there."""
+    named = [argument for argument in arguments if argument.startswith("resume=")]
+    if not named:
+        return arguments
+    from sciuq_runner.resume import restart_arguments
+
+    return restart_arguments(named[0].partition("=")[2], [item for item in arguments if item != named[0]])
 
 
 def check(parsed: argparse.Namespace) -> Any:
@@ -121,6 +133,7 @@ def task(cfg: Any) -> None:
 
     from sciuq_runner.assembly import assemble
     from sciuq_runner.composition import plain, register_resolvers
+    from sciuq_runner.resume import Origin
     from sciuq_runner.tracking import open_tracker
 
     register_resolvers()
@@ -133,26 +146,38 @@ def task(cfg: Any) -> None:
     tracker = open_tracker(built.tracking)
     if tracker is not None:
         tracker.connect()
-    _statuses.append(work(built, Path(job.runtime.output_dir), choices, tracker))
+    sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
+    origin = Origin(list(job.overrides.task), sources[0] if sources else None)
+    _statuses.append(work(built, Path(job.runtime.output_dir), choices, tracker, origin))
 
 
-def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any) -> int:
+def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin: Any) -> int:
     """Do the run under the eyes of MLflow and of the person at the terminal."""
     from sciuq_runner.console import make_display, print_summary
     from sciuq_runner.errors import RunError
     from sciuq_runner.loop import Loop
-    from sciuq_runner.pipeline import execute
+    from sciuq_runner.pipeline import CHECKPOINT, execute
+    from sciuq_runner.resume import read_origin
     from sciuq_runner.tracking import flatten_params, guarded
 
-    loop = Loop(make_display())
+    loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
     status = "FAILED"
     case = str(built.config["problem"].get("case", ""))
     seed = str(built.settings.seed)
     name = " ".join(part for part in (choices["problem"], case, choices["method"], f"seed {seed}") if part)
-    tags = {**choices, "case": case, "seed": seed}
+    tags = {**choices, "case": case, "seed": seed, "run_folder": str(folder)}
     params = flatten_params(built.config, choices)
-    if tracker is not None and not guarded(lambda: tracker.start(name, tags, params), "open the run"):
+    earlier = read_origin(folder)
+
+    def open_run() -> None:
+        if earlier is not None and earlier.mlflow_run is not None:
+            tracker.reopen(earlier.mlflow_run)
+        else:
+            tracker.start(name, tags, params)
+
+    if tracker is not None and not guarded(open_run, "open the run"):
         tracker = None
+    replace(origin, mlflow_run=tracker.run_id if tracker else None).write(folder)
     try:
         with stop_on_signal(loop.request_stop):
             outcome = execute(built, folder, loop, choices)

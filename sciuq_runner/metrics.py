@@ -43,6 +43,18 @@ def sdcv(std: Array) -> float:
     return float(np.std(std) / np.mean(std))
 
 
+def nip_g(gold_std: Array, std: Array) -> float:
+    r"""Normalised inner product of the predicted variances with those of a gold standard, between 0 and 1."""
+    gold, ours = gold_std.ravel() ** 2, std.ravel() ** 2
+    return float(gold @ ours / np.sqrt((gold @ gold) * (ours @ ours)))
+
+
+def kl_g(gold_mean: Array, gold_std: Array, mean: Array, std: Array) -> float:
+    r"""Mean over the points of :math:`\mathrm{KL}(p_G \| p)` between Gaussian predictive distributions."""
+    ratio = gold_std / std
+    return float(np.mean(0.5 * (ratio**2 + ((mean - gold_mean) / std) ** 2 - 1) - np.log(ratio)))
+
+
 def evaluate(mean: Array, std: Array, y: Array, reference: Array | None = None) -> dict[str, float]:
     """All metrics of one split; ``rl2e`` is taken against ``reference`` where one is given."""
     return {

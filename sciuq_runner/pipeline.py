@@ -19,14 +19,18 @@ from sciuq_runner import files, metrics
 from sciuq_runner.assembly import Run, prepare
 from sciuq_runner.diagnostics import convergence, convergence_warnings
 from sciuq_runner.emulator import SAMPLES, save_emulator
+from sciuq_runner.gold import gold_standard
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import Predictive, predict
-from sciuq_runner.problem import Array, Dataset
+from sciuq_runner.problem import Array, Dataset, QuantityData
 from sciuq_runner.seeds import torch_stream
 from sciuq_runner.target import Target
 
 log = logging.getLogger(__name__)
+
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass
@@ -52,6 +56,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
 
     predictives = {name: predict(target, posterior, name, data.test.x) for name, data in dataset.items()}
+    gold = {} if isinstance(run.method, GP) else gold_standard(settings.gold, target, dataset, settings.seed)
     diagnostics, warnings = judge(posterior, predictives)
     cost = {
         "train_s": trained - started,
@@ -60,7 +65,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
         "peak_rss_mb": peak_memory(),
     }
     results: dict[str, Any] = {
-        **{name: evaluate(predictives[name], data) for name, data in dataset.items()},
+        **{name: evaluate(predictives[name], data, gold.get(name)) for name, data in dataset.items()},
         "noise": learned_noise(target, posterior),
         "diagnostics": diagnostics,
         "cost": cost,
@@ -75,6 +80,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
     plots.draw_all(folder / "figures", dataset, predictives, title)
     cost["total_s"] = time.perf_counter() - started
     files.write_json(folder / "metrics.json", results)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
     for warning in warnings:
         log.warning(warning)
     return Outcome(results, loop.interrupted, warnings)
@@ -97,18 +103,21 @@ def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[
     return found, posterior.warnings + convergence_warnings(found)
 
 
-def evaluate(predictive: Predictive, data: Any) -> dict[str, dict[str, float]]:
+def evaluate(
+    predictive: Predictive, data: QuantityData, gold: tuple[Array, Array] | None
+) -> dict[str, dict[str, float]]:
     """Metrics of every split of one quantity."""
-    return {
-        split: metrics.evaluate(
-            predictive.mean[mask],
-            predictive.std[mask],
-            data.test.y[mask],
-            data.reference[mask] if data.clean_rl2e else None,
-        )
-        for split, mask in data.splits.items()
-        if mask.any()
-    }
+    found = {}
+    for split, mask in data.splits.items():
+        if not mask.any():
+            continue
+        mean, std = predictive.mean[mask], predictive.std[mask]
+        reference = data.reference[mask] if data.clean_rl2e else None
+        found[split] = metrics.evaluate(mean, std, data.test.y[mask], reference)
+        if gold is not None:
+            found[split]["nip_g"] = metrics.nip_g(gold[1][mask], std)
+            found[split]["kl_g"] = metrics.kl_g(gold[0][mask], gold[1][mask], mean, std)
+    return found
 
 
 def learned_noise(target: Target, posterior: Posterior) -> dict[str, dict[str, float]]:

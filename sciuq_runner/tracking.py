@@ -72,6 +72,11 @@ class Tracker:
                 "or run with tracking=none."
             ) from error
 
+    def reopen(self, run_id: str) -> None:
+        """Go on with a run that did not end."""
+        self.client.update_run(run_id, "RUNNING")
+        self.run_id = run_id
+
     def start(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any]) -> None:
         """Open the run, with all that is known before the work."""
         from mlflow.entities import Param
@@ -179,6 +184,17 @@ def flatten_params(config: Mapping[str, Any], choices: Mapping[str, str]) -> dic
 
     walk("", config)
     return flat
+
+
+def run_folder(run_id: str) -> Path | None:
+    """The folder on this machine that a run of the default store was made in."""
+    tracker = Tracker(os.environ.get("MLFLOW_TRACKING_URI"), "sciuq")
+    try:
+        tracker.connect()
+        return Path(tracker.client.get_run(run_id).data.tags["run_folder"])
+    except Exception as error:  # no such run, no such store, or not one of ours
+        log.debug("run %s not found: %s", run_id, error)
+        return None
 
 
 def git_commit() -> str:

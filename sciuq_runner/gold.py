@@ -1,0 +1,47 @@
+"""The gold standard that other methods are measured against: the analogous GP, or a run that is trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.gp import GP
+from sciuq_runner.predictive import predict
+from sciuq_runner.problem import Array, Dataset
+from sciuq_runner.seeds import torch_stream
+from sciuq_runner.target import Target
+
+Gold = dict[str, tuple[Array, Array]]
+"""Mean and total standard deviation of a quantity on its test grid."""
+
+
+def gold_standard(choice: str | None, target: Target, dataset: Dataset, seed: int) -> Gold:
+    """What ``gold`` names; empty where there is none."""
+    if choice is None:
+        return {}
+    if choice == "auto":
+        method = GP(n_samples=1000, n_prior=1000)
+        if method.refuse(target):
+            return {}
+        posterior = method.run(target, torch_stream(seed, "gold"), Loop())
+        found = {name: predict(target, posterior, name, data.test.x) for name, data in dataset.items()}
+        return {name: (item.mean, item.std) for name, item in found.items()}
+    return read_run(Path(choice), dataset)
+
+
+def read_run(folder: Path, dataset: Dataset) -> Gold:
+    """The predictions of a finished run, which must be of the same test grid."""
+    path = folder / "predictions.npz"
+    if not path.is_file():
+        raise ConfigError(f"gold={folder} has no predictions.npz: name the folder of a finished run, auto or null.")
+    gold: Gold = {}
+    with np.load(path, allow_pickle=False) as arrays:
+        for name, data in dataset.items():
+            if f"{name}_x" not in arrays or not np.array_equal(arrays[f"{name}_x"], data.test.x):
+                raise ConfigError(f"gold={folder} does not predict {name} on the test grid of this problem.")
+            std = np.hypot(arrays[f"{name}_aleatoric_std"], arrays[f"{name}_epistemic_std"])
+            gold[name] = (arrays[f"{name}_mean"], std)
+    return gold

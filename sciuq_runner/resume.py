@@ -1,0 +1,56 @@
+"""Going on with a run that was killed: what is kept in its folder from the first moment, and how it is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sciuq_runner import files
+from sciuq_runner.errors import ConfigError
+
+NAME = "resume.json"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a run was started, and which run of MLflow it is."""
+
+    overrides: list[str]
+    config_dir: str | None = None
+    mlflow_run: str | None = None
+
+    def write(self, folder: Path) -> None:
+        files.write_json(folder / NAME, asdict(self))
+
+
+def read_origin(folder: Path) -> Origin | None:
+    """The origin of a run folder, if one was written."""
+    path = folder / NAME
+    return Origin(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
+
+def restart_arguments(name: str, others: Sequence[str]) -> list[str]:
+    """The command line that goes on with the run of this folder or MLflow run id."""
+    if others:
+        raise ConfigError(f"resume={name} goes on with the settings of that run: leave out {others[0]}.")
+    folder = Path(name) if Path(name).is_dir() else find_folder(name)
+    origin = read_origin(folder)
+    if origin is None:
+        raise ConfigError(f"resume={name} is not the folder of a run, nor the id of a run in MLflow.")
+    if (folder / "metrics.json").exists():
+        raise ConfigError(f"resume={name} is a run that has already finished.")
+    quoted = str(folder.resolve()).replace("\\", "\\\\").replace("'", "\\'")
+    config_dir = ["--config-dir", origin.config_dir] if origin.config_dir else []
+    return [*config_dir, *origin.overrides, f"hydra.run.dir='{quoted}'"]
+
+
+def find_folder(run_id: str) -> Path:
+    """The folder of a run in MLflow."""
+    from sciuq_runner.tracking import run_folder
+
+    found = run_folder(run_id)
+    if found is None or not found.is_dir():
+        raise ConfigError(f"resume={run_id} is not the folder of a run, nor the id of a run in MLflow.")
+    return found
