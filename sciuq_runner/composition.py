@@ -26,6 +26,11 @@ def by_case(options: Mapping[str, Any], *, _root_: DictConfig) -> Any:
     return _pick(options, str(_root_.problem.case), "problem.case")
 
 
+def by_value(value: Any, options: Mapping[str, Any]) -> Any:
+    """``${pick:${problem.n_train},{16:1, 32:2, else:3}}``: the entry for a value."""
+    return _pick({str(key): option for key, option in options.items()}, str(value), "value")
+
+
 def _pick(options: Mapping[str, Any], name: str, key: str) -> Any:
     if name in options:
         return options[name]
@@ -38,6 +43,7 @@ def register_resolvers() -> None:
     """Make our interpolations known; safe to call again."""
     OmegaConf.register_new_resolver("at", by_fidelity, replace=True)
     OmegaConf.register_new_resolver("case", by_case, replace=True)
+    OmegaConf.register_new_resolver("pick", by_value, replace=True)
     OmegaConf.register_new_resolver("unique", lambda: secrets.token_hex(4), use_cache=True, replace=True)
 
 
@@ -66,7 +72,9 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise ConfigError(_line(_root_cause(error))) from error
     assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items() if key not in ("hydra", "tuned", "experiment")}
+    return {
+        str(key): value for key, value in values.items() if key not in ("hydra", "tuned", "architecture", "experiment")
+    }
 
 
 def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:

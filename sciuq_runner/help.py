@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-GROUPS = ("problem", "model", "method", "calibration", "fidelity", "tracking", "experiment")
+GROUPS = ("problem", "model", "method", "calibration", "fidelity", "tracking", "architecture", "experiment")
 
 EXAMPLES = """\
 Examples:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +44,8 @@ class Tracker:
         """The command that shows the runs."""
         if self.uri.startswith("http"):
             return f"open {self.uri}"
-        return f"mlflow ui --backend-store-uri '{self.uri}'"
+        program = "mlflow" if shutil.which("mlflow") else shlex.quote(str(Path(sys.executable).parent / "mlflow"))
+        return f"{program} ui --backend-store-uri {shlex.quote(self.uri)}"
 
     def connect(self) -> None:
         """Reach the store, and make database and experiment where they are missing.

@@ -122,7 +122,7 @@ def test_the_last_lines_say_metrics_folder_and_how_to_compare(cli, tmp_path):
     assert re.search(r"u\s+│ id\s+│", found.stdout)
     assert lines[-2].startswith("results: ")
     assert Path(lines[-2].removeprefix("results: ")).is_dir()
-    assert lines[-1].startswith("compare runs: mlflow ui --backend-store-uri 'sqlite:///")
+    assert re.match(r"compare runs: .*mlflow ui --backend-store-uri '?sqlite:///", lines[-1])
     assert "training 100/100 loss=" in found.stdout
 
 

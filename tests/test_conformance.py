@@ -94,10 +94,17 @@ def near_maximum(exact: ExactRegression, posterior: Posterior) -> None:
     assert (np.abs(posterior.theta.numpy().mean(0) - exact.mean) < 0.2 * deviation).all()
 
 
-def ridge_without_hidden_units(exact: ExactRegression, posterior: Posterior) -> None:
-    """A linear model has no hidden units to drop: dropout is ordinary training, without a prior here."""
-    least_squares = np.linalg.lstsq(exact.features, exact.y[:, 0], rcond=None)[0]
-    np.testing.assert_allclose(posterior.theta.numpy(), np.tile(least_squares, (len(posterior.theta), 1)), atol=1e-3)
+def dropout_ridge(exact: ExactRegression, posterior: Posterior) -> None:
+    """Dropping inputs of a linear model with probability p is ridge regression with penalty p / (1 - p) x^2."""
+    rate = 0.2
+    squares = np.diag([*(exact.features[:, :2] ** 2).sum(0), 0.0])
+    normal = exact.features.T @ exact.features + rate / (1 - rate) * squares
+    expected = np.linalg.solve(normal, exact.features.T @ exact.y[:, 0])
+    samples, n = posterior.theta.numpy(), len(posterior.theta)
+    kept = samples[:, :2] != 0
+    assert (np.abs(kept.mean(0) - (1 - rate)) < 5 * np.sqrt(rate * (1 - rate) / n)).all()
+    np.testing.assert_allclose(samples.max(0)[[0, 2]], [expected[0] / (1 - rate), expected[2]], atol=0.02)
+    np.testing.assert_allclose(samples.min(0)[1], expected[1] / (1 - rate), atol=0.02)
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,11 @@ ROWS: dict[str, Row] = {
     "dens anchored": Row(DEns(n_members=4000, **STEPS, anchored=True), exact_posterior, exact_posterior, False),
     "sens": Row(SEns(n_steps=4000, n_cycles=4, n_used=3), maximum(5e-3)),
     "swag": Row(SWAG(n_steps=4000, n_samples=200), near_maximum),
-    "mcd": Row(MCD(n_samples=10, **STEPS), ridge_without_hidden_units),
+    "mcd": Row(
+        MCD(n_samples=2000, n_steps=6000, learning_rate=1e-3, rate=0.2, drop="weights", n_masks=64),
+        dropout_ridge,
+        learns_noise=False,
+    ),
 }
 
 

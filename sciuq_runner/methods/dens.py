@@ -23,8 +23,8 @@ class DEns(Method):
 
     .. math:: \mathcal L(\theta) = -\frac1N \log p(D \mid \theta) + \text{wd}\,\|\theta\|^2,
 
-    over the N readings. Where the paper gives a decay beside the mean squared error and the noise is known,
-    ours is theirs divided by :math:`2\sigma^2`, which has the same minimum. Without ``weight_decay`` the
+    over the N readings. Where the paper gives a decay beside the sum of squares and the noise is known, ours is
+    theirs divided by :math:`2\sigma^2 N`, which has the same minimum. Without ``weight_decay`` the
     members are maxima of the posterior: the decay is that of the prior.
 
     ``anchored`` members (Pearce et al. 2020, randomised maximum a posteriori) are drawn to anchors from the prior

@@ -13,6 +13,7 @@ from sciuq_runner.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.methods.dens import Objective, refuse_optimiser
+from sciuq_runner.networks.base import Drop
 from sciuq_runner.optim import Trainer
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target import Target
@@ -22,29 +23,29 @@ from sciuq_runner.target import Target
 class MCD(Method):
     r"""One network trained with dropout; samples are :math:`\hat\theta \odot z_j` with random masks :math:`z_j`.
 
-    A mask drops every hidden unit with probability ``rate``, by setting the weights that lead away from it to zero
-    and scaling the others by 1 / (1 - rate). Every training step averages the loss over ``n_masks`` fresh ones, drawn
-    in one batch.
+    A mask sets the weights that lead away from every hidden unit (``drop=units``), or every weight (``weights``), to
+    zero with probability ``rate``, and scales the others by 1 / (1 - rate). Every training step averages the loss over ``n_masks`` fresh ones, drawn in one batch.
     """
 
     n_samples: Count = 1000
     n_steps: Count = 20_000
     learning_rate: Positive = 1e-3
     rate: Annotated[float, Interval(gt=0, lt=1)] = 0.05
+    drop: Drop = "units"
     n_masks: Count = 8
     weight_decay: NonNegative = 0.0
     compile: CompileChoice = "auto"
 
     def refuse(self, target: Target) -> str | None:
-        if target.model.dropout_masks(1, 0.5, torch.Generator()) is None:
-            return "method=mcd needs a model with hidden units to drop: use another method with this model."
+        if target.model.dropout_masks(1, 0.5, self.drop, torch.Generator()) is None:
+            return "method=mcd needs a network to drop weights of: use another method with this model."
         return refuse_optimiser(target, "mcd")
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = Objective(target, self.weight_decay)
 
         def masks(n: int) -> Tensor:
-            dropped = target.model.dropout_masks(n, self.rate, generator)
+            dropped = target.model.dropout_masks(n, self.rate, self.drop, generator)
             assert dropped is not None
             scales = torch.ones(n, target.size - target.n_weights, dtype=torch.float64)
             return target.tensor(torch.cat([dropped, scales], dim=1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
+from sciuq_runner.networks.base import Drop
 from sciuq_runner.problem import InverseGamma, Noise, Problem
 
 
@@ -40,8 +41,8 @@ class BoundModel(ABC):
         """Whether readings of a quantity are of a network's own output, with no physics between."""
         return False
 
-    def dropout_masks(self, n: int, rate: float, generator: Generator) -> Tensor | None:
-        """Factors ``[n, K]`` that drop hidden units when theta is multiplied by them; None without hidden units."""
+    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor | None:
+        """Factors ``[n, K]`` of theta that drop weights or hidden units; None if the model has none."""
         return None
 
     def last_layer(self) -> Tensor | None:

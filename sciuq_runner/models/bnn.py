@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
+from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.mlp import Activation, Init
 from sciuq_runner.problem import InverseGamma, Noise, Problem
 from sciuq_runner.schema import Count, Factory, Positive
@@ -98,8 +99,9 @@ class BoundBNN(BoundModel):
     def is_direct(self, quantity: str) -> bool:
         return quantity in self.problem.direct
 
-    def dropout_masks(self, n: int, rate: float, generator: Generator) -> Tensor:
-        return torch.cat([network.dropout_masks(n, rate, generator) for network in self.networks.values()], dim=1)
+    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
+        parts = [network.dropout_masks(n, rate, kind, generator) for network in self.networks.values()]
+        return torch.cat(parts, dim=1)
 
     def last_layer(self) -> Tensor:
         return torch.cat([network.last_layer() for network in self.networks.values()])

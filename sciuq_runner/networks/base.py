@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Literal
 
+import torch
 from torch import Generator, Tensor
+
+Drop = Literal["weights", "units"]
+
+
+def keep(shape: tuple[int, ...], rate: float, generator: Generator) -> Tensor:
+    """Zeros with probability ``rate``, and what keeps the mean at one elsewhere."""
+    return (torch.rand(shape, generator=generator, dtype=torch.float64) >= rate).double() / (1 - rate)
 
 
 class Network(ABC):
@@ -23,10 +32,11 @@ class Network(ABC):
     def __call__(self, theta: Tensor, x: Tensor) -> Tensor: ...
 
     @abstractmethod
-    def dropout_masks(self, n: int, rate: float, generator: Generator) -> Tensor:
-        """Factors ``[n, K]`` of theta that drop hidden units with probability ``rate``, scaled to keep the mean.
+    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
+        """Factors ``[n, K]`` of theta that drop with probability ``rate``, scaled to keep the mean; biases stay.
 
-        A unit is dropped by setting the weights that lead away from it to zero.
+        ``weights`` drops entries of all weight matrices one by one; ``units`` drops hidden units, by setting the
+        weights that lead away from them to zero.
         """
 
     @abstractmethod

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.networks.base import Network
+from sciuq_runner.networks.base import Drop, Network, keep
 
 Activation = Literal["tanh", "sin", "relu", "leaky_relu", "sigmoid", "softplus", "gelu"]
 Init = Literal["xavier_normal", "xavier_uniform", "he_normal", "prior"]
@@ -65,14 +65,15 @@ class MLP(Network):
             x = self.activation(affine(x, weight, bias))
         return affine(x, *last)
 
-    def dropout_masks(self, n: int, rate: float, generator: Generator) -> Tensor:
+    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
         parts = []
         for layer, (fan_in, fan_out) in enumerate(self.shapes):
-            keep = torch.ones(n, fan_in, 1, dtype=torch.float64)
-            if layer > 0:
-                uniform = torch.rand(n, fan_in, 1, generator=generator, dtype=torch.float64)
-                keep = (uniform >= rate).double() / (1 - rate)
-            parts += [keep.expand(n, fan_in, fan_out).reshape(n, -1), torch.ones(n, fan_out, dtype=torch.float64)]
+            mask = torch.ones(n, fan_in, fan_out, dtype=torch.float64)
+            if kind == "weights":
+                mask = keep((n, fan_in, fan_out), rate, generator)
+            elif layer > 0:
+                mask = mask * keep((n, fan_in, 1), rate, generator)
+            parts += [mask.flatten(1), torch.ones(n, fan_out, dtype=torch.float64)]
         return torch.cat(parts, dim=1)
 
     def last_layer(self) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 from torch.func import functional_call, vmap
 
-from sciuq_runner.networks.base import Network
+from sciuq_runner.networks.base import Drop, Network, keep
 
 
 class ModuleNetwork(Network):
@@ -43,17 +43,18 @@ class ModuleNetwork(Network):
 
         return vmap(single, in_dims=(0, 0 if x.dim() == 3 else None))(self.unflatten(theta), x)
 
-    def dropout_masks(self, n: int, rate: float, generator: Generator) -> Tensor:
-        """Drops inputs of every linear layer but the first, which are hidden units whatever lies between."""
+    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
+        """Units are the inputs of every linear layer but the first, whatever lies between; weights, all matrices."""
         linear = [name for name, part in self.module.named_modules() if isinstance(part, torch.nn.Linear)]
         inner = {f"{name}.weight" if name else "weight" for name in linear[1:]}
         parts = []
         for name, shape in self.shapes.items():
-            keep = torch.ones(n, *shape, dtype=torch.float64)
-            if name in inner:
-                uniform = torch.rand(n, 1, shape[1], generator=generator, dtype=torch.float64)
-                keep = keep * (uniform >= rate) / (1 - rate)
-            parts.append(keep.reshape(n, -1))
+            mask = torch.ones(n, *shape, dtype=torch.float64)
+            if kind == "weights" and len(shape) > 1:
+                mask = keep((n, *shape), rate, generator)
+            elif kind == "units" and name in inner:
+                mask = mask * keep((n, 1, shape[1]), rate, generator)
+            parts.append(mask.flatten(1))
         return torch.cat(parts, dim=1)
 
     def last_layer(self) -> Tensor:

@@ -37,13 +37,14 @@ def test_weight_decay_is_that_of_the_docstring():
     np.testing.assert_allclose(posterior.theta.numpy(), np.tile(expected, (2, 1)), atol=1e-4)
 
 
-def test_paper_decay_beside_mean_squared_error_has_the_same_minimum():
+def test_paper_decay_beside_the_sum_of_squares_has_the_same_minimum():
     exact, decay, sigma = linear_regression(), 5e-4, 0.3
+    n = len(exact.y)
     theta = torch.randn(5, 3, generator=generator()).double()
-    ours = Objective(exact.target, decay / (2 * sigma**2))(theta)
+    ours = Objective(exact.target, decay / (2 * sigma**2 * n))(theta)
     residual = torch.as_tensor(exact.y[:, 0]) - theta @ torch.as_tensor(exact.features).T
-    theirs = residual.square().mean(1) + decay * theta.square().sum(1)
-    difference = ours * 2 * sigma**2 - theirs
+    theirs = residual.square().sum(1) + decay * theta.square().sum(1)
+    difference = ours * 2 * sigma**2 * n - theirs
     torch.testing.assert_close(difference, difference[:1].expand(5), rtol=0, atol=1e-12)
 
 
