@@ -65,3 +65,16 @@ def test_rl2e_may_be_taken_against_the_clean_reference():
     clean = metrics.evaluate(MEAN, STD, Y, reference=MEAN)
     assert clean["rl2e"] == 0
     assert {**noisy, "rl2e": 0.0} == clean
+
+
+def test_gold_standard_metrics():
+    gold = STD * 2
+    assert metrics.nip_g(gold, STD) == pytest.approx(1.0)
+    cosine = np.sum(STD**2) / np.sqrt(np.sum(STD**4) * N)
+    assert metrics.nip_g(np.ones_like(STD), STD) == pytest.approx(cosine)
+    assert metrics.kl_g(MEAN, STD, MEAN, STD) == pytest.approx(0, abs=1e-12)
+    import torch
+
+    normals = (torch.distributions.Normal(torch.as_tensor(m), torch.as_tensor(s)) for m, s in ((Y, gold), (MEAN, STD)))
+    expected = torch.distributions.kl_divergence(*normals).mean().item()
+    assert metrics.kl_g(Y, gold, MEAN, STD) == pytest.approx(expected, rel=1e-12)

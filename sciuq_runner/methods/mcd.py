@@ -24,7 +24,8 @@ class MCD(Method):
     r"""One network trained with dropout; samples are :math:`\hat\theta \odot z_j` with random masks :math:`z_j`.
 
     A mask sets the weights that lead away from every hidden unit (``drop=units``), or every weight (``weights``), to
-    zero with probability ``rate``, and scales the others by 1 / (1 - rate). Every training step averages the loss over ``n_masks`` fresh ones, drawn in one batch.
+    zero with probability ``rate``, and scales the others by 1 / (1 - rate). Every training step averages the loss over
+    ``n_masks`` fresh ones, drawn in one batch.
     """
 
     n_samples: Count = 1000

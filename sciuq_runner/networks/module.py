@@ -35,11 +35,10 @@ class ModuleNetwork(Network):
         return {name: part.reshape(*theta.shape[:-1], *shape) for (name, shape), part in zip(names, parts, strict=True)}
 
     def __call__(self, theta: Tensor, x: Tensor) -> Tensor:
-        if any(True for _ in self.module.buffers()):  # constants of the module live where theta lives
-            self.module.to(theta.device, theta.dtype)
+        constants = {name: value.to(theta) for name, value in self.module.named_buffers() if value.is_floating_point()}
 
         def single(params: dict[str, Tensor], inputs: Tensor) -> Tensor:
-            return functional_call(self.module, params, (inputs,))
+            return functional_call(self.module, {**constants, **params}, (inputs,))
 
         return vmap(single, in_dims=(0, 0 if x.dim() == 3 else None))(self.unflatten(theta), x)
 

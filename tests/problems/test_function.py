@@ -52,3 +52,27 @@ def test_a_seed_is_a_noise_draw():
     first, again, other = (Function().dataset(stream(seed, "data"))["u"] for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.train.y, again.train.y)
     assert not np.allclose(first.train.y, other.train.y)
+
+
+@pytest.mark.parametrize("case", ["heteroscedastic", "student_t"])
+def test_noise_grows_with_the_distance_from_zero(case):
+    data = Function(case=case, n_test=40_001).dataset(stream(0, "data"))["u"]
+    x, noise = data.test.x[:, 0], data.test.y[:, 0] - exact(data.test.x[:, 0])
+    standard = noise[np.abs(x) > 0.1] / (0.5 * np.abs(x[np.abs(x) > 0.1]))
+    variance, kurtosis = (1.0, 3.0) if case == "heteroscedastic" else (5 / 3, 9.0)
+    n = len(standard)
+    error = 5 * np.sqrt((kurtosis - 1) / n) if case == "heteroscedastic" else 0.1  # t(5) has a fourth moment, no eighth
+    assert standard.var() == pytest.approx(variance, rel=error)
+    np.testing.assert_allclose(data.noise_reference[:, 0], 0.5 * np.abs(x) * np.sqrt(variance))
+
+
+def test_cases_tell_the_model_what_they_should():
+    kinds = {case: Function(case=case).noise["u"].kind for case in ("known", "unknown", "heteroscedastic", "student_t")}
+    assert kinds == {
+        "known": "known",
+        "unknown": "learned",
+        "heteroscedastic": "heteroscedastic",
+        "student_t": "heteroscedastic",
+    }
+    assert Function(case="student_t").noise["u"].family == "gaussian"
+    assert Function(case="student_t", likelihood="student_t").noise["u"].family == "student_t"
