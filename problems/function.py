@@ -60,9 +60,11 @@ class Function(Problem):
     @property
     def noise(self) -> Mapping[str, Noise]:
         kind: Literal["known", "learned", "heteroscedastic"] = "heteroscedastic"
-        scale = 0.25  # the mean of 0.5 |x| over the training data, to start from
-        if self.case in ("known", "unknown"):
-            kind, scale = ("known" if self.case == "known" else "learned"), self.noise_scale
+        scale = 0.25  # where learning starts: of the order of the readings, and not the truth
+        if self.case == "known":
+            kind, scale = "known", self.noise_scale
+        elif self.case == "unknown":
+            kind = "learned"
         hyperprior = InverseGamma(self.noise_shape, self.noise_hyper_scale)
         return {"u": Noise(kind, scale, self.likelihood, self.degrees_of_freedom, hyperprior)}
 

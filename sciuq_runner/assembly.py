@@ -91,6 +91,11 @@ def assemble(config: Mapping[str, Any]) -> Run:
             "that the problem has: choose fewer, or more problem.n_calibration."
         )
     require_device(settings.device)
+    if settings.device == "mps" and settings.dtype == "float64":
+        raise ConfigError("device=mps has no float64: use dtype=float32.")
+    reserved = {"noise", "diagnostics", "cost", "config"} & set(problem.noise)
+    if reserved:
+        raise ConfigError(f"problem: a quantity cannot be called {reserved.pop()}, which metrics.json uses otherwise.")
     return Run(problem, model, method, calibration, tracking, settings, config)
 
 

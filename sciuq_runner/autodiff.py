@@ -47,6 +47,8 @@ class MaybeCompiled:
 
     def __init__(self, function: Callable[..., Any], compiled: bool) -> None:
         self.eager = function
+        if compiled:  # one code object serves all runs of a sweep, each with shapes of its own
+            torch._dynamo.config.recompile_limit = 256
         self.call = torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
         self.compiled = compiled
         self.proven = not compiled

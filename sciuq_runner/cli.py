@@ -7,6 +7,8 @@ import logging
 import os
 import signal
 import sys
+import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,8 +17,10 @@ from typing import Any
 
 OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
+NOTES_VARIABLE, RESUME_VARIABLE = "SCIUQ_NOTES", "SCIUQ_RESUME"
+RESUME_NOTE = "resume.json"
+
 log = logging.getLogger(__name__)
-_statuses: list[int] = []
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -59,25 +63,46 @@ def run(arguments: list[str]) -> int:
     from sciuq_runner.composition import register_resolvers
 
     register_resolvers()
-    arguments = resumed(arguments)
+    resumes = any(argument.startswith("resume=") for argument in arguments)
+    arguments = resumed(arguments) if resumes else arguments
     parsed = get_args_parser().parse_args(arguments)
-    if parsed.hydra_help or parsed.shell_completion or parsed.experimental_rerun:
+    refuse_flags(parsed)
+    if parsed.hydra_help or parsed.shell_completion:
         _start_hydra(arguments)
         return OK
     tracker = check(parsed)
     if parsed.cfg or parsed.info:
         _start_hydra(arguments)
         return OK
-    with _parent_run(tracker if parsed.multirun else None, parsed.overrides):
-        _start_hydra(arguments)
-    return max(_statuses, default=FAILED)
+    with tempfile.TemporaryDirectory(prefix="sciuq_") as notes:
+        os.environ[NOTES_VARIABLE] = notes
+        os.environ[RESUME_VARIABLE] = "yes" if resumes else ""
+        with _parent_run(tracker if parsed.multirun else None, parsed.overrides, notes):
+            _start_hydra(arguments)
+        return worst_status(notes)
+
+
+def refuse_flags(parsed: argparse.Namespace) -> None:
+    """Options of Hydra that would go around our checks."""
+    from sciuq_runner.errors import ConfigError
+
+    for name in ("experimental_rerun", "config_name", "config_path"):
+        if getattr(parsed, name, None):
+            flag = "--" + name.replace("_", "-")
+            raise ConfigError(f"{flag} is not supported: choose with group=choice, or add files with --config-dir.")
+    if any(override.startswith(("tuned=", "~")) for override in parsed.overrides):
+        raise ConfigError("tuned= and ~ cannot be used: change single settings with key=value instead.")
+
+
+def worst_status(notes: str) -> int:
+    """The exit status of all jobs, wherever they ran: each leaves a note."""
+    found = [int(path.read_text()) for path in Path(notes).iterdir()]
+    return max(found, default=FAILED)
 
 
 def resumed(arguments: list[str]) -> list[str]:
-    """The arguments of the run that ``resume=`` names, if it is there."""
+    """The arguments of the run that ``resume=`` names."""
     named = [argument for argument in arguments if argument.startswith("resume=")]
-    if not named:
-        return arguments
     from sciuq_runner.resume import restart_arguments
 
     return restart_arguments(named[0].partition("=")[2], [item for item in arguments if item != named[0]])
@@ -89,8 +114,8 @@ def check(parsed: argparse.Namespace) -> Any:
     Returns the connected tracker of the (first) job, None without tracking.
     """
     from sciuq_runner.composition import compose, expand, plain
-    from sciuq_runner.errors import ConfigError
 
+    grant_trust(parsed.overrides)
     jobs = expand(parsed.overrides, parsed.config_dir) if parsed.multirun else [list(parsed.overrides)]
     configs = [plain(compose(job, parsed.config_dir)) for job in jobs]
     if parsed.cfg or parsed.info:
@@ -99,10 +124,8 @@ def check(parsed: argparse.Namespace) -> Any:
     from sciuq_runner.tracking import open_tracker
 
     tracker = None
-    for index, (job, config) in enumerate(zip(jobs, configs, strict=True)):
-        if config["trust"] and not any(override.startswith("trust=") for override in job):
-            raise ConfigError("trust can be given on the command line only, for example trust=[my_module].")
-        allow_local_modules(config["trust"])
+    for index, config in enumerate(configs):
+        allow_modules(config["trust"])
         built = assemble(config)
         prepare(built)
         tracker = open_tracker(built.tracking) if index == 0 else tracker
@@ -111,8 +134,21 @@ def check(parsed: argparse.Namespace) -> Any:
     return tracker
 
 
-def allow_local_modules(trust: Sequence[str]) -> None:
-    """Modules that the user trusts may lie in the working folder."""
+def grant_trust(overrides: Sequence[str]) -> None:
+    """Remember which modules the person at the command line trusts; no file can add to them."""
+    granted = [text.partition("=")[2].strip("[]").split(",") for text in overrides if text.startswith("trust=")]
+    names = [name.strip() for part in granted for name in part if name.strip()]
+    known = [name for name in os.environ.get("SCIUQ_TRUST", "").split(",") if name]
+    os.environ["SCIUQ_TRUST"] = ",".join(dict.fromkeys([*known, *names]))
+
+
+def allow_modules(trust: Any) -> None:
+    """Let trusted modules be found in the working folder; refuse trust that did not come from the command line."""
+    from sciuq_runner.errors import ConfigError
+
+    granted = os.environ.get("SCIUQ_TRUST", "").split(",")
+    if isinstance(trust, list) and any(name not in granted for name in trust):
+        raise ConfigError("trust can be given on the command line only, for example trust=[my_module].")
     here = os.getcwd()
     if trust and here not in sys.path:
         sys.path.insert(0, here)
@@ -127,32 +163,54 @@ def _start_hydra(arguments: list[str]) -> None:
     decorate(task)()
 
 
-def task(cfg: Any) -> None:
-    """One job of Hydra: a run with its folder, its log and its place in MLflow."""
+def task(cfg: Any) -> float | None:
+    """One job of Hydra: a run with its folder, its log and its place in MLflow. Returns its headline error."""
     from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
 
     from sciuq_runner.assembly import assemble
     from sciuq_runner.composition import plain, register_resolvers
+    from sciuq_runner.errors import ConfigError
     from sciuq_runner.resume import Origin
     from sciuq_runner.tracking import open_tracker
 
     register_resolvers()
-    config = plain(cfg)
-    allow_local_modules(config["trust"])
     job = HydraConfig.get()
-    wanted = ("problem", "model", "method", "calibration", "fidelity")
-    choices = {key: str(job.runtime.choices.get(key)) for key in wanted}
-    built = assemble(config)
-    tracker = open_tracker(built.tracking)
-    if tracker is not None:
-        tracker.connect()
-    sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
-    origin = Origin(list(job.overrides.task), sources[0] if sources else None)
-    _statuses.append(work(built, Path(job.runtime.output_dir), choices, tracker, origin))
+    folder = Path(job.runtime.output_dir)
+    status, headline = FAILED, None
+    try:
+        if not os.environ.get(RESUME_VARIABLE) and (folder / RESUME_NOTE).exists():
+            raise ConfigError(f"{folder} already holds a run: choose another folder, or resume={folder}.")
+        config = plain(cfg)
+        allow_modules(config["trust"])
+        wanted = ("problem", "model", "method", "calibration", "fidelity")
+        choices = {key: str(job.runtime.choices.get(key)) for key in wanted}
+        built = assemble(config)
+        tracker = open_tracker(built.tracking, Path(job.runtime.cwd))
+        if tracker is not None:
+            tracker.connect()
+        sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
+        origin = Origin(list(job.overrides.task), sources[0] if sources else None)
+        status, headline = work(built, folder, choices, tracker, origin)
+    except ConfigError as error:
+        status = WRONG_INPUT
+        log.error("%s", error)
+    finally:
+        leave_note(status)
+    if status == INTERRUPTED and job.mode == RunMode.MULTIRUN:
+        raise KeyboardInterrupt  # the person wants the sweep to end, not one job of it
+    return headline
 
 
-def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin: Any) -> int:
-    """Do the run under the eyes of MLflow and of the person at the terminal."""
+def leave_note(status: int) -> None:
+    """Tell the process that started the sweep how this job ended."""
+    notes = os.environ.get(NOTES_VARIABLE)
+    if notes and os.path.isdir(notes):
+        (Path(notes) / f"{os.getpid()}_{uuid.uuid4().hex}").write_text(str(status))
+
+
+def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin: Any) -> tuple[int, float | None]:
+    """Do the run under the eyes of MLflow and of the person at the terminal: exit status and headline error."""
     from sciuq_runner.console import make_display, print_summary
     from sciuq_runner.errors import RunError
     from sciuq_runner.loop import Loop
@@ -167,7 +225,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     name = " ".join(part for part in (choices["problem"], case, choices["method"], f"seed {seed}") if part)
     tags = {**choices, "case": case, "seed": seed, "run_folder": str(folder)}
     params = flatten_params(built.config, choices)
-    earlier = read_origin(folder)
+    earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
 
     def open_run() -> None:
         if earlier is not None and earlier.mlflow_run is not None:
@@ -176,27 +234,29 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
             tracker.start(name, tags, params)
 
     if tracker is not None and not guarded(open_run, "open the run"):
+        guarded(lambda: tracker.end("FAILED"), "close the run")
         tracker = None
     replace(origin, mlflow_run=tracker.run_id if tracker else None).write(folder)
     try:
         with stop_on_signal(loop.request_stop):
             outcome = execute(built, folder, loop, choices)
-        status = "KILLED" if outcome.interrupted else "FINISHED"
-        if tracker is not None:
-            guarded(lambda: tracker.log_results(outcome.metrics, folder), "store the results")
+            status = "KILLED" if outcome.interrupted else "FINISHED"
+            if tracker is not None:
+                guarded(lambda: tracker.log_results(outcome.metrics, folder), "store the results")
         print_summary(outcome.metrics, folder, tracker.ui_command if tracker else None)
         if outcome.interrupted:
             log.warning("Stopped early: what was computed until then is in the run folder.")
-            return INTERRUPTED
-        return OK
+            return INTERRUPTED, None
+        return OK, outcome.headline
     except RunError as error:
         log.error("%s", error)
-        return FAILED
+        return FAILED, None
     except KeyboardInterrupt:
         status = "KILLED"
         raise
     finally:
         if tracker is not None:
+            guarded(lambda: tracker.log_file(folder / "run.log"), "store the log")
             guarded(lambda: tracker.end(status), "close the run")
 
 
@@ -221,7 +281,7 @@ def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _parent_run(tracker: Any, overrides: Sequence[str]) -> Iterator[None]:
+def _parent_run(tracker: Any, overrides: Sequence[str], notes: str) -> Iterator[None]:
     """The run in MLflow that holds the jobs of a sweep."""
     from sciuq_runner.tracking import PARENT_VARIABLE, guarded
 
@@ -237,7 +297,7 @@ def _parent_run(tracker: Any, overrides: Sequence[str]) -> Iterator[None]:
     status = "FAILED"
     try:
         yield
-        status = "FINISHED" if max(_statuses, default=FAILED) == OK else "FAILED"
+        status = "FINISHED" if worst_status(notes) == OK else "FAILED"
     except KeyboardInterrupt:
         status = "KILLED"
         raise

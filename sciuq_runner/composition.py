@@ -55,7 +55,7 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
 
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ConfigError(f"--config-dir {config_dir} is not a folder.")
-    extra = [f"hydra.searchpath=[file://{Path(config_dir).resolve()}]"] if config_dir else []
+    extra = [f"hydra.searchpath=[{quote(f'file://{Path(config_dir).resolve()}')}]"] if config_dir else []
     try:
         with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
             return hydra_compose("config", [*overrides, *extra], return_hydra_config=with_hydra)
@@ -63,6 +63,12 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
         raise ConfigError(explain(error, overrides, config_dir)) from error
     finally:
         GlobalHydra.instance().clear()
+
+
+def quote(text: str) -> str:
+    """A value that the override grammar takes as it is."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
@@ -89,7 +95,7 @@ def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
         fixed = [text for text, item in zip(overrides, parsed, strict=True) if not item.is_sweep_override()]
         sweeper = compose(fixed, config_dir, with_hydra=True).hydra.sweeper
         if not str(sweeper.get("_target_", "")).endswith("BasicSweeper"):
-            return []
+            return [fixed]
         params = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
         given = {item.key_or_group for item in parsed}
         kept = [text for text in params if text.split("=")[0] not in given]

@@ -50,9 +50,8 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
     for (quantity, split), values in rows.items():
         table.add_row(quantity, split, *[_number(values.get(name)) for name in names])
     console.print(table)
-    shown = {key: metrics["diagnostics"][key] for key in metrics["diagnostics"]}
-    if shown:
-        print("diagnostics: " + ", ".join(f"{key} {_number(value)}" for key, value in shown.items()))
+    if metrics["diagnostics"]:
+        print("diagnostics: " + ", ".join(f"{key} {_number(value)}" for key, value in metrics["diagnostics"].items()))
     for name, values in metrics["noise"].items():
         print(f"learned scale of {name}: {values['mean']:.4g} ± {values['std']:.2g}")
     print(f"results: {folder}")

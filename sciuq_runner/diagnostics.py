@@ -17,18 +17,24 @@ def convergence(members: Array, n_chains: int) -> dict[str, float]:
     """
     from pyro.ops.stats import effective_sample_size, split_gelman_rubin  # Pyro's are tested against Stan's
 
-    chains = torch.as_tensor(members).reshape(n_chains, -1, *members.shape[1:])
-    if chains.shape[1] < 4:
+    chains = torch.as_tensor(members).reshape(n_chains, -1, *members.shape[1:]).flatten(2)
+    moving = chains.flatten(0, 1).std(0) > 0  # a value that the model fixes, such as a boundary value, cannot disagree
+    if chains.shape[1] < 4 or not moving.any():
         return {}
+    chains = chains[..., moving]
+    stuck = chains.std(1).amax(0) == 0  # every chain constant, but not the same constant
     rhat = split_gelman_rubin(chains, chain_dim=0, sample_dim=1)
     ess = effective_sample_size(chains, chain_dim=0, sample_dim=1)
-    # the estimate of a very short chain can come out negative; it is then worth no more than one sample
-    return {"rhat_max": rhat.max().item(), "ess_min": ess.clamp(min=1.0).min().item()}
+    rhat = torch.where(stuck | rhat.isnan(), torch.inf, rhat)
+    # the estimate of a very short or constant chain can come out negative or undefined: worth no more than one sample
+    return {"rhat_max": rhat.max().item(), "ess_min": ess.nan_to_num(nan=1.0).clamp(min=1.0).min().item()}
 
 
 def convergence_warnings(found: dict[str, float]) -> list[str]:
     """Plain words about chains that have not converged."""
     warnings = []
+    if "rhat_max" not in found:
+        warnings.append("The chains are too short to tell whether they have converged: try more method.n_samples.")
     if found.get("rhat_max", 1.0) > GOOD_RHAT:
         warnings.append(
             f"The chains do not agree on the predictions (R-hat {found['rhat_max']:.2f}, good is below "

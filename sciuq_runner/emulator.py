@@ -61,8 +61,12 @@ class Emulator:
     def predict(self, x: Array, quantity: str | None = None) -> dict[str, Array]:
         """Mean, standard deviations and 95 % bounds at ``x[N, D]``."""
         quantity = self.quantity(quantity)
-        if x.ndim != 2 or not np.isfinite(x).all():
-            raise ConfigError("The points should be a table of finite numbers, one row per point.")
+        names = self.coordinates(quantity)
+        if x.ndim != 2 or x.shape[1] != len(names) or not np.isfinite(x).all():
+            listed = ", ".join(names)
+            raise ConfigError(
+                f"The points should be a table of finite numbers with one row per point and columns {listed}."
+            )
         found = predict(self.target, self.posterior, quantity, x)
         half_width = ndtri(0.975) * found.std
         columns = {

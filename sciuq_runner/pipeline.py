@@ -8,7 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from sciuq_runner.assembly import Run, prepare
 from sciuq_runner.diagnostics import convergence, convergence_warnings
 from sciuq_runner.emulator import SAMPLES, save_emulator
 from sciuq_runner.gold import gold_standard
+from sciuq_runner.learned import before_and_after
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import Predictive, predict
 from sciuq_runner.problem import Array, Dataset, QuantityData
-from sciuq_runner.seeds import torch_stream
+from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target import Target
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,14 @@ class Outcome:
 
     metrics: dict[str, Any]
     interrupted: bool = False
-    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def headline(self) -> float | None:
+        """The relative error of the first quantity and split: what a search for settings minimises."""
+        for value in self.metrics.values():
+            for split in value.values():
+                return split.get("rl2e")
+        return None
 
 
 def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | None = None) -> Outcome:
@@ -69,21 +77,40 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
         "noise": learned_noise(target, posterior),
         "diagnostics": diagnostics,
         "cost": cost,
-        "config": {"choices": dict(choices or {}), **run.config},
+        "config": {"choices": dict(choices or {}), **{k: v for k, v in run.config.items() if k != "tracking"}},
     }
     files.write_npz(folder / "predictions.npz", prediction_arrays(target, posterior, dataset, predictives))
-    from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
-
-    names = {"problem": type(run.problem).__name__, "method": type(run.method).__name__, **(choices or {})}
-    case = f" ({run.config['problem']['case']})" if "case" in run.config["problem"] else ""
-    title = f"{names['problem']}{case}, {names['method']}"
-    plots.draw_all(folder / "figures", dataset, predictives, title)
     cost["total_s"] = time.perf_counter() - started
     files.write_json(folder / "metrics.json", results)
     (folder / CHECKPOINT).unlink(missing_ok=True)
+    try:
+        draw(run, folder / "figures", choices or {}, dataset, target, posterior, predictives)
+    except Exception as error:  # a figure that cannot be drawn must not cost the results
+        log.warning("A figure could not be drawn: %s", error)
     for warning in warnings:
         log.warning(warning)
-    return Outcome(results, loop.interrupted, warnings)
+    return Outcome(results, loop.interrupted)
+
+
+def draw(
+    run: Run,
+    folder: Path,
+    choices: Mapping[str, str],
+    dataset: Dataset,
+    target: Target,
+    posterior: Posterior,
+    predictives: Mapping[str, Predictive],
+) -> None:
+    """All figures of the run."""
+    from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
+
+    names = {"problem": type(run.problem).__name__, "method": type(run.method).__name__, **choices}
+    case = f" ({run.config['problem']['case']})" if "case" in run.config["problem"] else ""
+    title = f"{names['problem']}{case}, {names['method']}"
+    plots.draw_all(folder, dataset, predictives, title)
+    panels = before_and_after(target, posterior, stream(run.settings.seed, "figures"))
+    if panels:
+        plots.save(plots.distributions(panels, title), folder / "distributions.png")
 
 
 def choose_threads(target: Target) -> int:
@@ -100,7 +127,7 @@ def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[
         if all(parts):
             found["rhat_max"] = max(part["rhat_max"] for part in parts)
             found["ess_min"] = min(part["ess_min"] for part in parts)
-    return found, posterior.warnings + convergence_warnings(found)
+    return found, posterior.warnings + (convergence_warnings(found) if posterior.n_chains else [])
 
 
 def evaluate(

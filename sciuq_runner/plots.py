@@ -11,6 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import ndtri
+from scipy.stats import gaussian_kde
 
 from sciuq_runner import metrics
 from sciuq_runner.files import write_atomically
@@ -29,6 +30,8 @@ def draw_all(folder: Path, dataset: Dataset, predictives: Mapping[str, Predictiv
         for name, data in dataset.items():
             if len(data.coordinates) == 1:
                 save(bands(name, data, predictives[name], title), folder / f"{name}_bands.png")
+            if len(data.coordinates) == 1 and np.ptp(predictives[name].aleatoric_var) > 1e-12:
+                save(noise_bands(name, data, predictives[name], title), folder / f"{name}_noise.png")
             save(calibration_plot(name, data, predictives[name], title), folder / f"{name}_calibration.png")
 
 
@@ -53,6 +56,47 @@ def bands(name: str, data: QuantityData, found: Predictive, title: str) -> Figur
     axes.set(xlabel=data.coordinates[0], ylabel=name, title=title)
     axes.margins(x=0)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=7.5)
+    return figure
+
+
+def noise_bands(name: str, data: QuantityData, found: Predictive, title: str) -> Figure:
+    """The predicted noise over one coordinate, with its own 95 % epistemic band, and the true one."""
+    figure = Figure(figsize=(5.0, 3.0), layout="constrained")
+    axes = figure.add_subplot()
+    x, factor = data.test.x[:, 0], ndtri(0.975)
+    mean, spread = found.noise_std[0][:, 0], factor * found.noise_std[1][:, 0]
+    lower = np.maximum(mean - spread, 0)
+    axes.fill_between(x, lower, mean + spread, color=EPISTEMIC, alpha=0.35, lw=0, label="95 % epistemic")
+    axes.plot(x, mean, color=MEAN, lw=1.5, label="predicted")
+    if data.noise_reference is not None:
+        axes.plot(x, data.noise_reference[:, 0], color=EXACT, lw=1.2, ls="--", label="true")
+    train = data.train.x[:, 0]
+    axes.plot(train, np.zeros_like(train), "|", color=DATA, ms=8, label="training data")
+    top = max(np.quantile(mean, 0.98) * 1.5, 1e-9)
+    axes.set(xlabel=data.coordinates[0], ylabel=f"noise of {name} (std)", title=title, ylim=(-0.03 * top, top))
+    axes.margins(x=0)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=7.5)
+    return figure
+
+
+def distributions(panels: Mapping[str, Mapping[str, np.ndarray]], title: str) -> Figure:
+    """Densities of samples, one panel per quantity: what was assumed before, and what was learned."""
+    figure = Figure(figsize=(3.0 * len(panels), 2.9), layout="constrained")
+    styles = ((EXACT, "--"), (DATA, "-."), (MEAN, "-"))
+    with mpl.rc_context(STYLE):
+        for axes, (name, samples) in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+        ):
+            bounds = np.array([np.quantile(values, [0.02, 0.98]) for values in samples.values()])
+            grid = np.linspace(bounds[:, 0].min(), bounds[:, 1].max(), 400)
+            for (label, values), (color, style) in zip(samples.items(), styles, strict=False):
+                inside = values[(values >= grid[0]) & (values <= grid[-1])]
+                density = gaussian_kde(inside)(grid) if np.ptp(inside) > 0 else np.zeros_like(grid)
+                axes.plot(grid, density, color=color, ls=style, lw=1.3, label=label)
+            axes.set(xlabel=name, yscale="log")
+            axes.set_ylim(bottom=1e-3)
+            axes.legend(fontsize=6.5)
+        figure.suptitle(title, fontsize=9)
     return figure
 
 

@@ -29,13 +29,15 @@ class Predictive:
     aleatoric_var: Array
     epistemic_var: Array
     members: Array
+    noise_std: tuple[Array, Array]  # mean and spread over the members of the predicted noise
 
     @classmethod
     def of_members(cls, members: Array, noise_var: Array) -> Predictive:
         """Combine member functions ``[M, N, D_q]`` with their noise variances, broadcastable to the same."""
         mean = members.mean(0)
-        aleatoric = np.broadcast_to(np.broadcast_to(noise_var, members.shape).mean(0), mean.shape)
-        return cls(mean, aleatoric, members.var(0), members)
+        variances = np.broadcast_to(noise_var, members.shape)
+        scales = np.sqrt(variances)
+        return cls(mean, variances.mean(0), members.var(0), members, (scales.mean(0), scales.std(0)))
 
     @property
     def std(self) -> Array:

@@ -36,6 +36,16 @@ class PyFunc:
         return pd.DataFrame(self.emulator.predict(x, quantity))
 
 
+def signature(folder: Path) -> Any:
+    """What the model takes and can be asked for, in MLflow's words."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
+
+    emulator = Emulator(folder)
+    columns = Schema([ColSpec("double", name) for name in emulator.coordinates()])
+    return ModelSignature(columns, params=ParamSchema([ParamSpec("quantity", "string", emulator.quantities[0])]))
+
+
 def _load_pyfunc(path: str) -> PyFunc:
     """Entry point that MLflow calls."""
     return PyFunc(Emulator(Path(path)))

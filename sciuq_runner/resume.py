@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sciuq_runner import files
+from sciuq_runner.composition import quote
 from sciuq_runner.errors import ConfigError
 
 NAME = "resume.json"
@@ -41,9 +42,8 @@ def restart_arguments(name: str, others: Sequence[str]) -> list[str]:
         raise ConfigError(f"resume={name} is not the folder of a run, nor the id of a run in MLflow.")
     if (folder / "metrics.json").exists():
         raise ConfigError(f"resume={name} is a run that has already finished.")
-    quoted = str(folder.resolve()).replace("\\", "\\\\").replace("'", "\\'")
     config_dir = ["--config-dir", origin.config_dir] if origin.config_dir else []
-    return [*config_dir, *origin.overrides, f"hydra.run.dir='{quoted}'"]
+    return [*config_dir, *origin.overrides, f"hydra.run.dir={quote(str(folder.resolve()))}"]
 
 
 def find_folder(run_id: str) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
@@ -53,7 +54,7 @@ def locate(target: str, key: str, trust: Sequence[str] = ()) -> type:
     module_name, _, name = target.rpartition(".")
     try:
         found = getattr(importlib.import_module(module_name), name, None)
-    except ImportError as error:
+    except Exception as error:  # a module of the user's may fail in any way
         raise ConfigError(f"{key}._target_={target} cannot be imported: {error}.") from error
     if not isinstance(found, type):
         raise ConfigError(f"{key}._target_={target} should be a class defined in {module_name}.")
@@ -76,7 +77,10 @@ def _settings(node: Mapping[str, Any]) -> dict[str, Any]:
 
 def construct(cls: type[T], values: Mapping[str, Any], key: str, trust: Sequence[str] = ()) -> T:
     """Check ``values`` against the fields of the dataclass ``cls`` and make the instance."""
-    hints = typing.get_type_hints(cls, include_extras=True)
+    try:
+        hints = typing.get_type_hints(cls, include_extras=True)
+    except Exception as error:
+        raise ConfigError(f"{key}: the annotations of {cls.__name__} cannot be understood: {error}.") from error
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     prefix = f"{key}." if key else ""
     for name in values:
@@ -93,7 +97,7 @@ def construct(cls: type[T], values: Mapping[str, Any], key: str, trust: Sequence
         checked[name] = check(value, hints[name], f"{prefix}{name}")
     try:
         return cls(**checked)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ConfigError(f"{key}: {error}") from error
 
 
@@ -101,6 +105,8 @@ def check(value: Any, hint: Any, key: str) -> Any:
     """Return ``value`` in the type that ``hint`` asks for; numbers convert only where nothing is lost."""
     if isinstance(value, float) and value.is_integer() and int in _plain_types(hint):
         value = int(value)  # 1e3 is how people write a thousand steps
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{key}={value!r} is not valid: it should be a finite number.")
     try:
         adapter = TypeAdapter(hint, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
         return adapter.validate_python(value)

@@ -4,40 +4,48 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
 from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
-from sciuq_runner.console import NOT_QUANTITIES
 from sciuq_runner.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
 PARENT_VARIABLE = "SCIUQ_PARENT_RUN"
 MAX_PARAM = 500
+OUTPUTS = ("metrics.json", "predictions.npz", "samples.safetensors", "run.log", "figures", ".hydra")
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 
-def open_tracker(settings: TrackingSettings) -> Tracker | None:
+def open_tracker(settings: TrackingSettings, folder: Path | None = None) -> Tracker | None:
     """The tracker that the settings ask for; None for ``tracking=none``."""
-    return None if settings.kind == "none" else Tracker(settings.uri, settings.experiment)
+    if settings.kind == "none":
+        return None
+    return Tracker(settings.uri, settings.experiment, folder or Path.cwd())
 
 
 class Tracker:
     """One experiment of one MLflow store, created on first use."""
 
-    def __init__(self, uri: str | None, experiment: str) -> None:
-        self.folder = Path.cwd()
-        self.uri = uri or f"sqlite:///{self.folder / 'mlflow.db'}"
+    def __init__(self, uri: str | None, experiment: str, folder: Path) -> None:
+        self.folder = folder
+        self.uri = uri or f"sqlite:///{folder / 'mlflow.db'}"
         self.experiment = experiment
         self.run_id: str | None = None
+
+    @property
+    def database(self) -> Path | None:
+        """The SQLite file of a local store."""
+        return Path(self.uri.removeprefix("sqlite:///")).absolute() if self.uri.startswith("sqlite:///") else None
 
     @property
     def ui_command(self) -> str:
@@ -50,31 +58,37 @@ class Tracker:
     def connect(self) -> None:
         """Reach the store, and make database and experiment where they are missing.
 
-        Two first runs at once would race on the migration of a new database: a lock lets one through.
+        Two first runs at once would race on the migration of a new database: a lock beside it lets one through.
         """
+        quieten()
         from filelock import FileLock
 
-        quieten()
-        from mlflow import MlflowClient
-        from mlflow.exceptions import MlflowException
-
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-        local = self.uri.startswith("sqlite:///")
+        if self.database is not None and (self.database.is_dir() or any(c in str(self.database) for c in "?%#")):
+            raise ConfigError(f"tracking.uri={self.uri} cannot be a database: name a file without ?, % and #.")
         try:
-            with FileLock(self.folder / ".mlflow.lock") if local else _nothing():
-                self.client = MlflowClient(self.uri)
-                found = self.client.get_experiment_by_name(self.experiment)
-                if found is None:
-                    location = (self.folder / "mlartifacts").as_uri() if local else None
-                    self.experiment_id = self.client.create_experiment(self.experiment, location)
-                else:
-                    self.experiment_id = found.experiment_id
-        except (MlflowException, OSError) as error:
-            reason = str(error).strip().splitlines()[0][:200]
+            lock = FileLock(f"{self.database}.lock") if self.database else nullcontext()
+            with lock:
+                self.find_experiment()
+        except Exception as error:  # drivers, servers and files fail in ways of their own
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
             raise ConfigError(
-                f"tracking.uri={self.uri} cannot be used ({reason}): start the server, name another, "
+                f"tracking.uri={hide_password(self.uri)} cannot be used ({reason}): start the server, name another, "
                 "or run with tracking=none."
             ) from error
+
+    def find_experiment(self) -> None:
+        """Find the experiment; make it, or bring it back, where needed."""
+        from mlflow import MlflowClient
+
+        self.client = MlflowClient(self.uri)
+        found = self.client.get_experiment_by_name(self.experiment)
+        if found is None:
+            location = (self.database.parent / "mlartifacts").as_uri() if self.database else None
+            self.experiment_id = self.client.create_experiment(self.experiment, location)
+            return
+        self.experiment_id = found.experiment_id
+        if found.lifecycle_stage == "deleted":
+            self.client.restore_experiment(self.experiment_id)
 
     def reopen(self, run_id: str) -> None:
         """Go on with a run that did not end."""
@@ -105,28 +119,41 @@ class Tracker:
         now = int(time.time() * 1000)
         numbers = [Metric(key, value, now, 0) for key, value in flatten_metrics(metrics).items()]
         self.client.log_batch(self.run_id, metrics=numbers)
-        for path in sorted(folder.iterdir()):
-            if path.name.startswith(".") and path.name != ".hydra":
-                continue
+        for name in OUTPUTS:
+            path = folder / name
             if path.is_file():
                 self.client.log_artifact(self.run_id, str(path))
-            elif path.name != "model":
-                self.client.log_artifacts(self.run_id, str(path), path.name)
+            elif path.is_dir():
+                self.client.log_artifacts(self.run_id, str(path), name)
         if (folder / "model").is_dir():
             self.log_model(folder / "model")
+
+    def log_file(self, path: Path) -> None:
+        """One more file of the run."""
+        if self.run_id is not None and path.is_file():
+            self.client.log_artifact(self.run_id, str(path))
 
     def log_model(self, folder: Path) -> None:
         """Log the emulator as a pyfunc that our own code loads: data only, nothing pickled."""
         import mlflow
 
+        from sciuq_runner.pyfunc import signature
+
+        before = os.environ.get("MLFLOW_TRACKING_URI")
         mlflow.set_tracking_uri(self.uri)
-        with mlflow.start_run(run_id=self.run_id):
-            mlflow.pyfunc.log_model(
-                name="model",
-                loader_module="sciuq_runner.pyfunc",
-                data_path=str(folder),
-                pip_requirements=[f"sciuq-runner=={__version__}"],
-            )
+        try:
+            with mlflow.start_run(run_id=self.run_id):
+                mlflow.pyfunc.log_model(
+                    name="model",
+                    loader_module="sciuq_runner.pyfunc",
+                    data_path=str(folder),
+                    signature=signature(folder),
+                    pip_requirements=[f"sciuq-runner=={__version__}"],
+                )
+        finally:  # MLflow writes the variable; the next job of a sweep must not see it
+            os.environ.pop("MLFLOW_TRACKING_URI", None)
+            if before is not None:
+                os.environ["MLFLOW_TRACKING_URI"] = before
 
     def end(self, status: Status) -> None:
         """Close the run."""
@@ -134,9 +161,9 @@ class Tracker:
             self.client.set_terminated(self.run_id, status)
 
 
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+def hide_password(uri: str) -> str:
+    """A URI without the password that it may hold."""
+    return re.sub(r"(://[^:/@]+):[^@/]+@", r"\1:***@", uri)
 
 
 def guarded(action: Callable[[], object], what: str) -> bool:
@@ -154,8 +181,10 @@ def quieten() -> None:
     """Keep MLflow's own chatter off the console."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-    for name in ("mlflow", "alembic", "mlflow.store.db.utils"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    for name in ("mlflow", "alembic", "mlflow.store.db.utils", "urllib3"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def flatten_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -192,7 +221,7 @@ def flatten_params(config: Mapping[str, Any], choices: Mapping[str, str]) -> dic
 
 def run_folder(run_id: str) -> Path | None:
     """The folder on this machine that a run of the default store was made in."""
-    tracker = Tracker(os.environ.get("MLFLOW_TRACKING_URI"), "sciuq")
+    tracker = Tracker(os.environ.get("MLFLOW_TRACKING_URI"), "sciuq", Path.cwd())
     try:
         tracker.connect()
         return Path(tracker.client.get_run(run_id).data.tags["run_folder"])
@@ -207,16 +236,8 @@ def git_commit() -> str:
     if not (tree / ".git").exists():
         return "none"
     command = ["git", "-C", str(tree), "rev-parse", "HEAD"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:  # there is no git here
+        return "none"
     return found.stdout.strip() or "none"
-
-
-__all__ = [
-    "NOT_QUANTITIES",
-    "PARENT_VARIABLE",
-    "Tracker",
-    "flatten_metrics",
-    "flatten_params",
-    "guarded",
-    "open_tracker",
-]

@@ -46,7 +46,9 @@ def test_a_sweep_of_every_problem_and_method_leaves_everything_behind(cli, tmp_p
     assert len(parents) == 1
     assert len(recorded) == len(folders) + 1
     assert {run.info.status for run in recorded} == {"FINISHED"}
-    by_method = {run.data.tags["method"]: run for run in recorded if run is not parents[0]}
+    jobs = [run for run in recorded if run is not parents[0]]
+    assert {run.data.tags["mlflow.parentRunId"] for run in jobs} == {parents[0].info.run_id}
+    by_method = {run.data.tags["method"]: run for run in jobs if run.data.tags["problem"] == "function"}
     assert set(by_method) == set(methods)
     check_mlflow(tmp_path, by_method["hmc"])
 
@@ -135,11 +137,15 @@ def test_the_last_lines_say_metrics_folder_and_how_to_compare(cli, tmp_path):
         ["-m", "method=hmc,dens", "method.n_burn=-1,5"],
         ["--config-dir", "nowhere"],
         ["tracking.uri=sqlite:////dev/null/all.db"],
+        ["temperature=inf"],
+        ["--config-name", "nope"],
+        ["method=gp", "problem.case=unknown"],
+        ["method=dens", "temperature=0.5"],
     ],
     ids=" ".join,
 )
 def test_mistakes_end_in_one_sentence_and_leave_nothing(cli, tmp_path, arguments):
-    found = cli(*arguments, "fidelity=smoke") if arguments[0] != "--config-dir" else cli(*arguments)
+    found = cli(*arguments) if arguments[0].startswith("--") else cli(*arguments, "fidelity=smoke")
     assert found.returncode == 2
     assert found.stdout == ""
     assert found.stderr.count("\n") == 1, found.stderr
@@ -287,6 +293,51 @@ def test_numbers_that_go_wrong_stop_the_run_with_a_sentence(cli, tmp_path):
     assert "Traceback" not in found.stdout + found.stderr
     (run,) = runs(tmp_path)
     assert run.info.status == "FAILED"
+
+
+def test_ctrl_c_ends_a_whole_sweep(tmp_path):
+    process = subprocess.Popen(
+        program("-m", "fidelity=smoke", "method.n_samples=100000000", "seed=0,1,2"),
+        cwd=tmp_path,
+        env=environment(PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("sampling"):
+            break
+    process.send_signal(signal.SIGTERM)
+    rest, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, rest
+    assert [run.info.status for run in runs(tmp_path)] == ["KILLED", "KILLED"]  # the job and its parent
+
+
+def test_a_failing_job_does_not_stop_the_others(cli, tmp_path):
+    found = cli("-m", "fidelity=smoke", "method=dens", "method.learning_rate=1e30,1e-3")
+    assert found.returncode == 1
+    assert sorted(run.info.status for run in runs(tmp_path)) == ["FAILED", "FAILED", "FINISHED"]
+    assert len(run_folders(tmp_path)) == 1
+
+
+def test_a_folder_that_holds_a_run_is_not_used_again(cli, tmp_path):
+    first = cli("fidelity=smoke", "method=dens", "tracking=none", "hydra.run.dir=here")
+    assert first.returncode == 0
+    before = (tmp_path / "here" / "metrics.json").read_text()
+    again = cli("fidelity=smoke", "method=dens", "tracking=none", "hydra.run.dir=here", "seed=1")
+    assert again.returncode == 2
+    assert "already holds a run" in again.stdout
+    assert (tmp_path / "here" / "metrics.json").read_text() == before
+
+
+def test_a_tracking_server_that_fails_costs_no_result(cli, tmp_path):
+    """The database is locked away between the check and the end of the run."""
+    (tmp_path / "mlflow.db").write_text("this is not a database")
+    refused = cli("fidelity=smoke", "method=dens")
+    assert refused.returncode == 2
+    assert "tracking=none" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_without_a_compiler_the_run_goes_on_and_says_so(cli, tmp_path):

@@ -44,7 +44,7 @@ def test_files_show_exactly_the_settings_of_their_class(group):
 
 def test_tuned_values_reach_the_run_and_the_command_line_wins():
     tuned = assemble(plain(compose(["method=dens", "fidelity=paper"], None))).method
-    assert (tuned.learning_rate, tuned.weight_decay, tuned.n_steps) == (1e-4, 7.8e-4, 20_000)
+    assert (tuned.learning_rate, tuned.weight_decay, tuned.n_steps) == (1e-4, 5e-4, 20_000)
     own = assemble(plain(compose(["method=dens", "fidelity=paper", "method.learning_rate=0.5"], None))).method
     assert own.learning_rate == 0.5
 

@@ -36,6 +36,14 @@ def test_effective_size_of_an_autoregressive_chain():
     assert 0.8 * expected < found["ess_min"] < 1.2 * expected
 
 
+def test_a_fixed_value_hides_nothing_and_stuck_chains_are_seen():
+    members = RNG.standard_normal((4, 100, 3, 1)) + 5 * np.arange(4)[:, None, None, None]
+    members[:, :, 0] = 1.0
+    assert convergence(members.reshape(-1, 3, 1), n_chains=4)["rhat_max"] > 1.5
+    stuck = np.repeat(np.arange(4.0), 50)[:, None, None]
+    assert convergence(stuck, n_chains=4)["rhat_max"] == np.inf
+
+
 def test_few_effective_samples_are_said_in_words():
     assert any("only 12 effective" in text for text in convergence_warnings({"rhat_max": 1.0, "ess_min": 12.0}))
 

@@ -45,7 +45,7 @@ def test_good_values_pass_and_thousands_may_be_written_1e3():
         ({"count": "3"}, "method.count='3' is not valid: it should be a valid integer."),
         ({"count": True}, "method.count=True is not valid: it should be a valid integer."),
         ({"count": 1, "rate": "fast"}, "method.rate='fast' is not valid: it should be a valid number."),
-        ({"count": 1, "rate": float("nan")}, "method.rate=nan is not valid: it should be greater than 0."),
+        ({"count": 1, "rate": float("nan")}, "method.rate=nan is not valid: it should be a finite number."),
         ({"count": 1, "kind": "rihgt"}, "method.kind='rihgt' is not valid: did you mean 'right'?"),
         ({"count": 1, "limit": 2}, "method: limit=2 should not exceed count=1."),
     ],

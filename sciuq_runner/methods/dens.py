@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -19,13 +20,12 @@ from sciuq_runner.target import Target
 class DEns(Method):
     r"""``n_members`` networks from different starting points, trained by Adam, all in one batch.
 
-    Each minimises the mean negative log-likelihood with weight decay,
+    With noise of a known scale each minimises the sum of squares with weight decay, as in the paper,
 
-    .. math:: \mathcal L(\theta) = -\frac1N \log p(D \mid \theta) + \text{wd}\,\|\theta\|^2,
+    .. math:: \mathcal L(\theta) = \sum_i \|u_i - u_\theta(x_i)\|^2 + \text{wd}\,\|\theta\|^2,
 
-    over the N readings. Where the paper gives a decay beside the sum of squares and the noise is known, ours is
-    theirs divided by :math:`2\sigma^2 N`, which has the same minimum. Without ``weight_decay`` the
-    members are maxima of the posterior: the decay is that of the prior.
+    (several quantities weighted by their noise), and otherwise the sum of negative log-likelihoods in place of the
+    squares. Without ``weight_decay`` the members are maxima of the posterior: the decay is that of the prior.
 
     ``anchored`` members (Pearce et al. 2020, randomised maximum a posteriori) are drawn to anchors from the prior
     instead of to zero, and fit readings with fresh noise added: samples of the posterior where the model is linear
@@ -59,17 +59,20 @@ class DEns(Method):
 
 
 class Objective:
-    """Mean negative log-likelihood with weight decay, per member; the posterior's where no decay is given."""
+    """Negative log-likelihood with weight decay per reading and member; the posterior's where no decay is given."""
 
     def __init__(self, target: Target, weight_decay: float | None) -> None:
         self.target, self.weight_decay = target, weight_decay
+        squares = [float(np.mean(np.square(term.noise.scale))) for term in target.terms if term.noise.kind == "known"]
+        known = len(squares) == len(target.terms) and len(squares) > 0
+        self.unit = 1 / (2 * float(np.mean(squares))) if known else 1.0  # of a squared error in log-likelihood
 
     def __call__(self, theta: Tensor) -> Tensor:
         target = self.target
         if self.weight_decay is None:
             return -(target.log_likelihood(theta) + target.log_prior(theta)) / target.n_readings
-        decay = self.weight_decay * target.weights(theta).square().sum(1)
-        return -target.log_likelihood(theta) / target.n_readings + decay
+        decay = self.weight_decay * self.unit * target.weights(theta).square().sum(1)
+        return (decay - target.log_likelihood(theta)) / target.n_readings
 
 
 class AnchoredObjective(Objective):

@@ -42,7 +42,7 @@ class HMC(Method):
 
     and accepts the end with probability :math:`\min(1, e^{-\Delta H})`. All chains advance in one batch with
     one step size, adapted by dual averaging during burn-in towards ``target_accept`` and fixed afterwards.
-    ``n_samples`` in all are kept, the same number from every chain, with ``thin`` transitions between two.
+    ``n_samples`` in all are kept, the same number from every chain (rounded up), with ``thin`` transitions between two.
     ``jitter`` draws each trajectory's step size from :math:`\epsilon (1 \pm \text{jitter})`. It breaks the
     resonance of a fixed length with the periods of a nearly Gaussian posterior, and frees chains from places
     so stiff that the common step is too long there. Learned noise and prior scales are drawn from their
@@ -109,11 +109,12 @@ class HMC(Method):
         theta = kept.transpose(0, 1) if len(kept) else state["theta"][:, None]  # [C, S, K]: chain after chain
         accept, divergences = state["accept"].item(), int(state["divergences"])
         posterior = Posterior(theta.flatten(0, 1), self.n_chains)
-        posterior.diagnostics = {
-            "accept_rate": accept,
-            "step_size": step_size,
-            "divergences": float(divergences),
-        }
+        if sampled:
+            posterior.diagnostics = {
+                "accept_rate": accept,
+                "step_size": step_size,
+                "divergences": float(divergences),
+            }
         done = loop.done.get("burn-in", 0) + sampled
         posterior.gradient_evaluations = done * (self.n_leapfrog + chains.gibbs) * self.n_chains
         posterior.warnings = self.warnings(accept, divergences, sampled * self.n_chains)
@@ -133,10 +134,10 @@ class HMC(Method):
         found = []
         if accept < 0.3:
             found.append(f"Only {accept:.0%} of the proposals were accepted: try more method.n_burn.")
-        if divergences > 0.3 * n_trajectories:
+        if divergences > 0.1 * n_trajectories:
             found.append(
-                f"{divergences} of {n_trajectories} trajectories diverged: try a higher method.target_accept, "
-                "0.8 or 0.9, which makes smaller steps."
+                f"{divergences / n_trajectories:.0%} of the trajectories diverged and were rejected: the step is too "
+                "long for parts of the posterior; a higher method.target_accept, 0.8 or 0.9, makes it smaller."
             )
         return found
 

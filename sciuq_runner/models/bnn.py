@@ -37,6 +37,10 @@ class BNN(Model):
     prior_hyper_scale: Positive = 0.25
     network: Factory | None = None
 
+    def __post_init__(self) -> None:
+        if self.network is not None and not issubclass(self.network.cls, torch.nn.Module):
+            raise ValueError(f"network={self.network.cls.__name__} should be a torch.nn.Module.")
+
     def bind(self, problem: Problem, noise: Mapping[str, Noise]) -> BoundModel:
         predicted = {name: item for name, item in noise.items() if item.kind == "heteroscedastic"}
         networks = {
@@ -52,7 +56,7 @@ class BNN(Model):
             return ModuleNetwork(
                 partial(self.network.make, n_inputs=n_inputs, n_outputs=n_outputs), n_inputs, n_outputs
             )
-        return MLP(n_inputs, n_outputs, (self.width,) * self.depth, self.activation, self.init)
+        return MLP(n_inputs, n_outputs, (self.width,) * self.depth, self.activation, self.init, self.prior_scale)
 
 
 class BoundBNN(BoundModel):

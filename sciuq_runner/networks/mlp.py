@@ -41,12 +41,13 @@ class MLP(Network):
         hidden: Sequence[int] = (50, 50),
         activation: Activation = "tanh",
         init: Init = "xavier_normal",
+        prior_scale: float = 1.0,
     ) -> None:
         self.n_inputs, self.n_outputs = n_inputs, n_outputs
         self.shapes = list(pairwise((n_inputs, *hidden, n_outputs)))
         self.n_params = sum(fan_in * fan_out + fan_out for fan_in, fan_out in self.shapes)
         self.activation = ACTIVATIONS[activation]
-        self.init_kind = init
+        self.init_kind, self.prior_scale = init, prior_scale
 
     def layers(self, theta: Tensor) -> list[tuple[Tensor, Tensor]]:
         """View flat ``theta`` as weights ``[M, fan_in, fan_out]`` and biases ``[M, 1, fan_out]``."""
@@ -95,8 +96,8 @@ class MLP(Network):
                 case "he_normal":
                     weight = draw * math.sqrt(2.0 / fan_in)
                 case "prior":
-                    weight = draw
-                    bias = torch.randn(bias.shape, generator=generator, dtype=torch.float64)
+                    weight = self.prior_scale * draw
+                    bias = self.prior_scale * torch.randn(bias.shape, generator=generator, dtype=torch.float64)
             parts += [weight, bias]
         return torch.cat(parts, dim=1)
 
