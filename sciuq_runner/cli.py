@@ -251,6 +251,11 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     except RunError as error:
         log.error("%s", error)
         return FAILED, None
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "allocate" not in str(error):
+            raise
+        log.error("There is not enough memory for this run: try fewer samples, members or points.")
+        return FAILED, None
     except KeyboardInterrupt:
         status = "KILLED"
         raise

@@ -177,7 +177,7 @@ def test_two_first_runs_at_once_both_arrive(tmp_path):
 
 def test_ctrl_c_keeps_what_was_computed(tmp_path):
     process = subprocess.Popen(
-        program("fidelity=smoke", "method.n_samples=100000000"),
+        program("fidelity=smoke", "method.n_samples=200000"),
         cwd=tmp_path,
         env=environment(PYTHONUNBUFFERED="1"),
         stdout=subprocess.PIPE,
@@ -297,7 +297,7 @@ def test_numbers_that_go_wrong_stop_the_run_with_a_sentence(cli, tmp_path):
 
 def test_ctrl_c_ends_a_whole_sweep(tmp_path):
     process = subprocess.Popen(
-        program("-m", "fidelity=smoke", "method.n_samples=100000000", "seed=0,1,2"),
+        program("-m", "fidelity=smoke", "method.n_samples=200000", "seed=0,1,2"),
         cwd=tmp_path,
         env=environment(PYTHONUNBUFFERED="1"),
         stdout=subprocess.PIPE,
@@ -319,6 +319,13 @@ def test_a_failing_job_does_not_stop_the_others(cli, tmp_path):
     assert found.returncode == 1
     assert sorted(run.info.status for run in runs(tmp_path)) == ["FAILED", "FAILED", "FINISHED"]
     assert len(run_folders(tmp_path)) == 1
+
+
+def test_more_samples_than_memory_end_in_a_sentence(cli, tmp_path):
+    found = cli("fidelity=smoke", "method.n_samples=1e9", "tracking=none")
+    assert found.returncode == 1
+    assert "not enough memory" in found.stdout
+    assert "Traceback" not in found.stdout + found.stderr
 
 
 def test_a_folder_that_holds_a_run_is_not_used_again(cli, tmp_path):
