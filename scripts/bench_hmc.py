@@ -33,17 +33,22 @@ def make_target() -> Target:
 
 
 def measure(call: Callable[[int], None], transitions: int, chains: int, repeats: int) -> tuple[float, float]:
-    """Seconds of the first call (compiling, warm-up) and median microseconds per gradient and chain after it."""
+    """Seconds of the first call (compiling, warm-up) and median microseconds per gradient and chain after it.
+
+    The second is the difference between long and short runs, so that what a sampler does once per run does not count.
+    """
     started = time.perf_counter()
-    call(1)
-    first = time.perf_counter() - started
     call(transitions)
-    times = []
-    for _ in range(repeats):
+    first = time.perf_counter() - started
+    call(3 * transitions)
+
+    def seconds(count: int) -> float:
         started = time.perf_counter()
-        call(transitions)
-        times.append(time.perf_counter() - started)
-    return first, statistics.median(times) / transitions / LEAPFROG / chains * 1e6
+        call(count)
+        return time.perf_counter() - started
+
+    times = [seconds(3 * transitions) - seconds(transitions) for _ in range(repeats)]
+    return first, statistics.median(times) / (2 * transitions) / LEAPFROG / chains * 1e6
 
 
 def ours(target: Target, chains: int, compiled: bool) -> Callable[[int], None]:
