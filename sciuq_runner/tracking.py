@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -179,6 +180,7 @@ def guarded(action: Callable[[], object], what: str) -> bool:
 
 def quieten() -> None:
     """Keep MLflow's own chatter off the console."""
+    warnings.filterwarnings("ignore", module="mlflow")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
