@@ -12,7 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import MaybeCompiled, value_and_grad
+from sciuq_runner.autodiff import MaybeCompiled, pick, repeat, value_and_grad
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 
@@ -39,16 +39,21 @@ def adam(
     Our own rather than ``torch.optim.Adam``: the state is plain tensors that can be saved, and several steps can be
     compiled as one call.
     """
-    theta, first, second, count = state.theta, state.first, state.second, state.count
-    value = theta.new_zeros(theta.shape[0])
-    for i in range(len(rates)):
-        value, gradient = value_and_grad(partial(_with_inputs, objective, [item[i] for item in inputs]), theta)
+
+    def step(
+        i: int | Tensor, theta: Tensor, first: Tensor, second: Tensor, count: Tensor, _: Tensor
+    ) -> tuple[Tensor, ...]:
+        value, gradient = value_and_grad(partial(_with_inputs, objective, [pick(item, i) for item in inputs]), theta)
         count = count + 1
         first = torch.lerp(first, gradient, 1 - BETA1)
         second = torch.lerp(second, gradient * gradient, 1 - BETA2)
-        step = rates[i] / (1 - BETA1**count)
-        theta = theta - step * first / ((second / (1 - BETA2**count)).sqrt() + 1e-8)
-    return AdamState(theta, first, second, count), value
+        rate = pick(rates, i) / (1 - BETA1**count)
+        theta = theta - rate * first / ((second / (1 - BETA2**count)).sqrt() + 1e-8)
+        return theta, first, second, count, value
+
+    start = (state.theta, state.first, state.second, state.count, state.theta.new_zeros(len(state.theta)))
+    *end, value = repeat(step, len(rates), start)
+    return AdamState(*end), value
 
 
 def _with_inputs(objective: Callable[..., Tensor], inputs: list[Tensor], theta: Tensor) -> Tensor:

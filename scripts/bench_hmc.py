@@ -53,13 +53,13 @@ def measure(call: Callable[[int], None], transitions: int, chains: int, repeats:
 
 def ours(target: Target, chains: int, compiled: bool) -> Callable[[int], None]:
     generator = torch_stream(0, "bench")
-    integrate = hmc.Leapfrog(target.log_density, LEAPFROG, compiled)
+    transition = hmc.Transition(target.log_density, LEAPFROG, compiled)
     start = hmc.init(target.log_density, target.init(chains, generator))
 
     def call(transitions: int) -> None:
         state = start
         for _ in range(transitions):
-            state, _ = hmc.transition(state, integrate, STEP, generator)
+            state, _ = transition(state, STEP, generator)
 
     return call
 

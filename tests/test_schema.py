@@ -64,7 +64,7 @@ def test_only_trusted_classes_are_imported():
     with pytest.raises(ConfigError, match="should be a class"):
         locate("os.system", "method", trust=["os"])
     with pytest.raises(ConfigError, match="should be a dataclass and a Method"):
-        build({"_target_": "sciuq_runner.methods.hmc.Leapfrog"}, "method", Method)
+        build({"_target_": "sciuq_runner.methods.hmc.Transition"}, "method", Method)
     with pytest.raises(ConfigError, match="cannot be imported"):
         locate("sciuq_runner.methods.nothing.X", "method")
 

@@ -17,6 +17,7 @@ from sciuq_runner.autodiff import (
     BatchedFunction,
     CompileChoice,
     MaybeCompiled,
+    repeat,
     value_and_grad,
     worth_compiling,
 )
@@ -27,7 +28,6 @@ from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target import Target
 
 DIVERGENCE = 1000.0  # energy error beyond which a trajectory has left the level set, as in Stan and Pyro
-UNROLL = 5  # leapfrog steps in one compiled call: longer ones gain little and take longer to compile
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,6 @@ class Info:
     """What is merely interesting about a transition, per chain."""
 
     accept_prob: Tensor
-    accepted: Tensor
     diverged: Tensor
 
 
@@ -173,7 +172,7 @@ class Chains:
     def __init__(self, target: Target, n_leapfrog: int, compiled: bool, gibbs: bool) -> None:
         self.target, self.gibbs = target, gibbs
         self.log_density = self.conditional if gibbs else target.log_density
-        self.integrate = Leapfrog(self.log_density, n_leapfrog, compiled)
+        self.transition = Transition(self.log_density, n_leapfrog, compiled)
 
     def conditional(self, theta: Tensor) -> Tensor:
         """The log density as a function of the weights alone: the scales do not move."""
@@ -186,7 +185,7 @@ class Chains:
     def advance(self, state: State, step_size: float, generator: Generator) -> tuple[State, Info]:
         """One transition of all chains."""
         moving = self.target.n_weights if self.gibbs else self.target.size
-        state, info = transition(state, self.integrate, step_size, generator, moving)
+        state, info = self.transition(state, step_size, generator, moving)
         if self.gibbs:
             state = self.init(self.target.draw_scales(state.theta, generator))
         return state, info
@@ -203,22 +202,52 @@ def init(log_density: BatchedFunction, theta: Tensor) -> State:
     return State(theta, value, gradient)
 
 
-class Leapfrog:
-    """The integrator of Hamilton's equations, ``n_steps`` at a time, compiled in blocks if asked."""
+class Transition:
+    """One Metropolis-corrected trajectory of ``n_steps`` leapfrog steps of every chain; compiled, one call."""
 
     def __init__(self, log_density: BatchedFunction, n_steps: int, compiled: bool) -> None:
-        whole, rest = divmod(n_steps, UNROLL)
-        self.blocks = [
-            MaybeCompiled(partial(leapfrog, log_density, size), compiled)
-            for size in dict.fromkeys([UNROLL] * bool(whole) + [rest] * bool(rest))
-        ]
-        self.sequence = [self.blocks[0]] * whole + [self.blocks[-1]] * bool(rest)
+        self.call = MaybeCompiled(partial(transition, log_density, n_steps), compiled)
 
-    def __call__(self, state: State, momentum: Tensor, step_size: Tensor) -> tuple[State, Tensor]:
-        theta, value, gradient = state.theta, state.log_density, state.gradient
-        for block in self.sequence:
-            theta, momentum, value, gradient = block(theta, momentum, gradient, step_size)
-        return State(theta, value, gradient), momentum
+    def __call__(
+        self, state: State, step_size: float, generator: Generator, moving: int | None = None
+    ) -> tuple[State, Info]:
+        """Advance over the first ``moving`` entries of theta, or all."""
+        theta = state.theta
+        momentum = torch.randn(theta.shape, generator=generator, dtype=theta.dtype).to(theta.device)
+        if moving is not None:
+            momentum[:, moving:] = 0
+        uniform = torch.rand(len(theta), generator=generator, dtype=theta.dtype).to(theta.device)
+        *new, accept_prob, diverged = self.call(
+            theta, state.log_density, state.gradient, momentum, uniform, theta.new_tensor(step_size)
+        )
+        return State(*new), Info(accept_prob, diverged)
+
+
+def transition(
+    log_density: BatchedFunction,
+    n_steps: int,
+    theta: Tensor,
+    value: Tensor,
+    gradient: Tensor,
+    momentum: Tensor,
+    uniform: Tensor,
+    step_size: Tensor,
+) -> tuple[Tensor, ...]:
+    """The next theta, log density and gradient, the probability of acceptance, and whether the trajectory diverged."""
+    end, final, end_value, end_gradient = leapfrog(log_density, n_steps, theta, momentum, gradient, step_size)
+    energy_error = (
+        (value - 0.5 * momentum.square().sum(1))
+        - (end_value - 0.5 * final.square().sum(1))
+    ).nan_to_num(nan=math.inf)  # fmt: skip
+    accept_prob = torch.exp(-energy_error.clamp(min=0))
+    accepted = uniform < accept_prob
+    return (
+        torch.where(accepted[:, None], end, theta),
+        torch.where(accepted, end_value, value),
+        torch.where(accepted[:, None], end_gradient, gradient),
+        accept_prob,
+        energy_error > DIVERGENCE,
+    )
 
 
 def leapfrog(
@@ -228,40 +257,16 @@ def leapfrog(
     momentum: Tensor,
     gradient: Tensor,
     step_size: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """``n_steps`` leapfrog steps of every chain."""
-    value = theta.new_zeros(theta.shape[0])
-    for _ in range(n_steps):
+) -> tuple[Tensor, ...]:
+    """Theta, momentum, log density and gradient after ``n_steps`` leapfrog steps of every chain."""
+
+    def step(_: object, theta: Tensor, momentum: Tensor, __: Tensor, gradient: Tensor) -> tuple[Tensor, ...]:
         momentum = momentum + 0.5 * step_size * gradient
         theta = theta + step_size * momentum
         value, gradient = value_and_grad(log_density, theta)
-        momentum = momentum + 0.5 * step_size * gradient
-    return theta, momentum, value, gradient
+        return theta, momentum + 0.5 * step_size * gradient, value, gradient
 
-
-def transition(
-    state: State, integrate: Leapfrog, step_size: float, generator: Generator, moving: int | None = None
-) -> tuple[State, Info]:
-    """One Metropolis-corrected trajectory of every chain, over the first ``moving`` entries of theta."""
-    dtype = state.theta.dtype
-    momentum = torch.randn(state.theta.shape, generator=generator, dtype=dtype).to(state.theta.device)
-    if moving is not None:
-        momentum[:, moving:] = 0
-    uniform = torch.rand(len(state.theta), generator=generator, dtype=dtype).to(state.theta.device)
-    proposal, final = integrate(state, momentum, state.theta.new_tensor(step_size))
-    energy_error = (
-        (state.log_density - 0.5 * momentum.square().sum(1))
-        - (proposal.log_density - 0.5 * final.square().sum(1))
-    ).nan_to_num(nan=math.inf)  # fmt: skip
-    accept_prob = torch.exp(-energy_error.clamp(min=0))
-    accepted = uniform < accept_prob
-    pick = accepted[:, None]
-    new = State(
-        torch.where(pick, proposal.theta, state.theta),
-        torch.where(accepted, proposal.log_density, state.log_density),
-        torch.where(pick, proposal.gradient, state.gradient),
-    )
-    return new, Info(accept_prob, accepted, energy_error > DIVERGENCE)
+    return repeat(step, n_steps, (theta, momentum, theta.new_zeros(theta.shape[0]), gradient))
 
 
 @dataclass(frozen=True)

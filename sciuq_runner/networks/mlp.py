@@ -51,14 +51,12 @@ class MLP(Network):
 
     def layers(self, theta: Tensor) -> list[tuple[Tensor, Tensor]]:
         """View flat ``theta`` as weights ``[M, fan_in, fan_out]`` and biases ``[M, 1, fan_out]``."""
-        members, offset, layers = theta.shape[0], 0, []
-        for fan_in, fan_out in self.shapes:
-            weight = theta[:, offset : offset + fan_in * fan_out].view(members, fan_in, fan_out)
-            offset += fan_in * fan_out
-            bias = theta[:, offset : offset + fan_out].view(members, 1, fan_out)
-            offset += fan_out
-            layers.append((weight, bias))
-        return layers
+        sizes = [size for fan_in, fan_out in self.shapes for size in (fan_in * fan_out, fan_out)]
+        parts = iter(theta.split(sizes, dim=1))  # one split: its gradient is one concatenation
+        return [
+            (next(parts).unflatten(1, (fan_in, fan_out)), next(parts).unflatten(1, (1, fan_out)))
+            for fan_in, fan_out in self.shapes
+        ]
 
     def __call__(self, theta: Tensor, x: Tensor) -> Tensor:
         *hidden, last = self.layers(theta)
