@@ -64,7 +64,7 @@ class Function(Problem):
         if self.case == "known":
             kind, scale = "known", self.noise_scale
         elif self.case == "unknown":
-            kind = "learned"
+            kind, scale = "learned", 0.05  # small: first follow the readings, then find out how noisy they are
         hyperprior = InverseGamma(self.noise_shape, self.noise_hyper_scale)
         return {"u": Noise(kind, scale, self.likelihood, self.degrees_of_freedom, hyperprior)}
 

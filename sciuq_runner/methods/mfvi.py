@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
-from annotated_types import Interval
+from annotated_types import Ge
 from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
@@ -31,9 +31,10 @@ class MFVI(Method):
 
     the expectation taken over ``n_draws`` reparametrised draws :math:`\mu + \Sigma \odot \eta` in one batch and the
     Kullback-Leibler term in closed form. The standard deviations start at softplus(``initial_rho``). Learned noise and
-    prior scales are point estimates that maximise the same bound; they wait for the first ``scale_delay`` of the steps,
-    because a model that fits nothing yet is best explained by noise and a prior without spread. With
-    ``early_stopping`` the state of the best predictive likelihood on the validation readings is kept.
+    prior scales are point estimates that climb the same bound; they wait for ``scale_delay`` steps, because a model
+    that fits nothing yet is best explained by noise and a prior without spread, and then move at ``scale_rate``. With
+    ``early_stopping`` the state of the best predictive likelihood on the validation readings is kept, of those after
+    the wait.
     """
 
     n_samples: Count = 1000
@@ -41,20 +42,27 @@ class MFVI(Method):
     learning_rate: Positive = 1e-3
     n_draws: Count = 8
     initial_rho: float = -6.0
-    scale_delay: Annotated[float, Interval(ge=0, lt=1)] = 0.5
+    scale_delay: Annotated[int, Ge(0)] = 2000
+    scale_rate: Positive = 3e-3
     early_stopping: bool = False
     compile: CompileChoice = "auto"
 
     def refuse(self, target: Target) -> str | None:
         if self.early_stopping and not target.validation_terms:
             return "method.early_stopping=true needs validation readings: set problem.n_validation, or turn it off."
+        if target.size > target.n_weights and self.scale_delay >= self.n_steps:
+            return (
+                f"method.scale_delay={self.scale_delay} leaves none of method.n_steps={self.n_steps} for the learned "
+                "scales: make it smaller."
+            )
         return None
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         n, extra = target.n_weights, target.size - target.n_weights
         start = target.init(1, generator)
         rho = torch.full_like(start[:, :n], self.initial_rho)
-        omega = torch.cat([start[:, :n], rho, start[:, n:]], dim=1)  # mean, rho, scales
+        pace = self.scale_rate / self.learning_rate
+        omega = torch.cat([start[:, :n], rho, start[:, n:] / pace], dim=1)  # mean, rho, log scales / pace
         best = {"best": omega.clone(), "best_nll": torch.tensor(math.inf, dtype=torch.float64)}
 
         def noise(count: int) -> Tensor:
@@ -62,7 +70,7 @@ class MFVI(Method):
 
         def draw(omega: Tensor, eta: Tensor) -> Tensor:
             weights = omega[:, :n] + softplus(omega[:, n : 2 * n]) * eta
-            return torch.cat([weights, omega[:, 2 * n :].expand(len(eta), extra)], dim=1)
+            return torch.cat([weights, pace * omega[:, 2 * n :].expand(len(eta), extra)], dim=1)
 
         def negative_elbo(omega: Tensor, eta: Tensor, learn: Tensor) -> Tensor:
             scales = omega[:, 2 * n :]
@@ -75,12 +83,13 @@ class MFVI(Method):
         compiled = worth_compiling(self.compile, self.n_steps)
 
         def inputs(count: int) -> tuple[Tensor, ...]:
-            waits = loop.done.get("training", 0) < self.scale_delay * self.n_steps
+            waits = loop.done.get("training", 0) < self.scale_delay
             return noise(count * self.n_draws).view(count, self.n_draws, n), omega.new_full((count,), float(not waits))
 
         trainer = Trainer(negative_elbo, omega, generator, loop, compiled, inputs, best)
+        first_look = self.scale_delay if extra else 0
         for done in trainer.steps(self.n_steps, lambda _: self.learning_rate):
-            if self.early_stopping and done % CHECK_EVERY == 0:
+            if self.early_stopping and done > first_look and done % CHECK_EVERY == 0:
                 with torch.no_grad():
                     found = target.predictive_nll(draw(trainer.theta, noise(CHECK_DRAWS)), target.validation_terms)
                 if found.item() < trainer.state["best_nll"].item():
