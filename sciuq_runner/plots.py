@@ -80,23 +80,29 @@ def noise_bands(name: str, data: QuantityData, found: Predictive, title: str) ->
 
 
 def distributions(panels: Mapping[str, Mapping[str, np.ndarray]], title: str) -> Figure:
-    """Densities of samples, one panel per quantity: what was assumed before, and what was learned."""
-    figure = Figure(figsize=(3.0 * len(panels), 2.9), layout="constrained")
-    styles = ((EXACT, "--"), (DATA, "-."), (MEAN, "-"))
-    with mpl.rc_context(STYLE):
-        for axes, (name, samples) in zip(
-            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
-        ):
-            bounds = np.array([np.quantile(values, [0.02, 0.98]) for values in samples.values()])
-            grid = np.linspace(bounds[:, 0].min(), bounds[:, 1].max(), 400)
-            for (label, values), (color, style) in zip(samples.items(), styles, strict=False):
-                inside = values[(values >= grid[0]) & (values <= grid[-1])]
-                density = gaussian_kde(inside)(grid) if np.ptp(inside) > 0 else np.zeros_like(grid)
-                axes.plot(grid, density, color=color, ls=style, lw=1.3, label=label)
-            axes.set(xlabel=name, yscale="log")
-            axes.set_ylim(bottom=1e-3)
-            axes.legend(fontsize=6.5)
-        figure.suptitle(title, fontsize=9)
+    """Densities of samples, one panel per quantity: what was assumed before, and what was learned.
+
+    Every curve is scaled to its own peak: a prior and what is left of it after the data differ by orders of magnitude.
+    A scale that the method takes as a number, not a distribution, is a vertical line.
+    """
+    figure = Figure(figsize=(3.0 * len(panels), 3.0), layout="constrained")
+    for axes, (name, samples) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        low, high = np.quantile([np.quantile(values, [0.1, 0.9]) for values in samples.values()], [0, 1])
+        margin = 0.15 * (high - low)
+        low, high = low - margin, high + margin
+        grid = np.linspace(low, high, 400)
+        styles = [(EXACT, "--"), *[(DATA, "-.")] * (len(samples) - 2), (MEAN, "-")]
+        for (label, values), (color, style) in zip(samples.items(), styles, strict=True):
+            if np.ptp(values) <= 1e-6 * np.abs(values).max():
+                axes.axvline(values[0], color=color, ls=style, lw=1.5, label=f"{label} (point estimate)")
+                continue
+            near = values[(values >= 2 * low - high) & (values <= 2 * high - low)]
+            density = gaussian_kde(near)(grid)
+            axes.plot(grid, density / density.max(), color=color, ls=style, lw=1.3, label=label)
+        axes.set(xlabel=name, ylim=(0, 1.05), xlim=(grid[0], grid[-1]))
+        axes.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, 1.28))
+    figure.axes[0].set_ylabel("density / peak")
+    figure.suptitle(title, fontsize=9)
     return figure
 
 

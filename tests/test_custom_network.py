@@ -12,14 +12,13 @@ from sciuq_runner.problems.function import Function
 from torch import Tensor, nn
 
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.gp import GP
 from sciuq_runner.models import BNN
 from sciuq_runner.predictive import predict
 from sciuq_runner.schema import Factory
 from sciuq_runner.seeds import stream
 from sciuq_runner.target import Target
 from tests.conftest import read_metrics, run_folders
-from tests.test_resume import METHODS
+from tests.table import ROWS
 
 
 class Residual(nn.Module):
@@ -52,14 +51,14 @@ class Siren(nn.Module):
 
 
 @pytest.mark.parametrize("module", [Residual, Siren])
-@pytest.mark.parametrize("name", [*METHODS, "gp"])
+@pytest.mark.parametrize("name", ROWS)
 def test_every_method_runs_on_it(module, name):
-    learns = name not in ("gp", "dens anchored")
-    problem = Function(case="unknown" if learns else "known", n_train=8)
+    row = ROWS[name]
+    problem = Function(case="known" if row.noisy is None else "unknown", n_train=8)
     data = problem.dataset(stream(0, "data"))["u"]
     model = BNN(network=Factory(module, {"width": 6})).bind(problem, problem.noise)
     target = Target(model, problem.noise, {"u": data.train}, {"u": data.validation})
-    method = GP(n_samples=10, n_prior=50) if name == "gp" else METHODS[name]
+    method = row.with_settings(row.brief)
     assert method.refuse(target) is None
     posterior = method.run(target, torch.Generator().manual_seed(0), Loop())
     found = predict(target, posterior, "u", np.linspace(-1, 1, 5)[:, None])

@@ -12,38 +12,11 @@ import torch
 
 from sciuq_runner.files import read_tensors
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import Method
-from sciuq_runner.methods.dens import DEns
-from sciuq_runner.methods.hmc import HMC
-from sciuq_runner.methods.la import LA
-from sciuq_runner.methods.ld import LD
-from sciuq_runner.methods.mcd import MCD
-from sciuq_runner.methods.mfvi import MFVI
-from sciuq_runner.methods.nuts import NUTS
-from sciuq_runner.methods.sens import SEns
-from sciuq_runner.methods.sghmc import SGHMC
-from sciuq_runner.methods.sgld import SGLD
-from sciuq_runner.methods.swag import SWAG
 from sciuq_runner.problem import Noise, Readings
 from sciuq_runner.target import Target
 from tests.conftest import environment, program, read_metrics, run_folders
 from tests.exact import linear_regression
-
-METHODS: dict[str, Method] = {
-    "hmc": HMC(n_chains=2, n_burn=10, n_samples=20, n_leapfrog=3, thin=2, step_size=0.05),
-    "nuts": NUTS(n_chains=3, n_burn=5, n_samples=12),
-    "ld": LD(n_chains=2, n_burn=10, n_samples=20),
-    "ld adjusted": LD(n_chains=2, n_burn=10, n_samples=20, adjusted=True),
-    "sgld": SGLD(2, 10, 40, 20, batch_size=4),
-    "sghmc": SGHMC(2, 10, 40, 20, batch_size=4),
-    "mfvi": MFVI(n_steps=200, n_samples=10, early_stopping=True),
-    "mcd": MCD(n_steps=100, n_samples=10),
-    "la": LA(n_steps=100, n_samples=10, n_scale_steps=20),
-    "dens": DEns(n_members=2, n_steps=100),
-    "dens anchored": DEns(n_members=2, n_steps=100, anchored=True),
-    "sens": SEns(n_steps=105, n_cycles=5, n_used=4),
-    "swag": SWAG(n_steps=105, n_cycles=5, n_used=4, n_samples=10),
-}
+from tests.table import ROWS
 
 
 class Killed(BaseException):
@@ -64,16 +37,16 @@ class Fatal(Loop):
 
 
 def target(name: str) -> Target:
-    noise = Noise("known", 0.3) if name == "dens anchored" else Noise("learned", 0.3)
+    noise = Noise("known" if ROWS[name].noisy is None else "learned", 0.3)
     made = linear_regression(noise=noise).target
     made.validation_terms = made.make_terms({"u": Readings(made.terms[0].x.numpy(), made.terms[0].y.numpy())})
     return made
 
 
 @pytest.mark.parametrize("after", [3, 8])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in ROWS if name != "gp"])  # has no iterations
 def test_a_killed_method_goes_on_bit_for_bit(name, after, tmp_path):
-    method, path = METHODS[name], tmp_path / "checkpoint.safetensors"
+    method, path = ROWS[name].with_settings(ROWS[name].brief), tmp_path / "checkpoint.safetensors"
     whole = method.run(target(name), torch.Generator().manual_seed(0), Loop())
     with pytest.raises(Killed):
         method.run(target(name), torch.Generator().manual_seed(0), Fatal(path, after))

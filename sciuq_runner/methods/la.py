@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from laplace import DiagLaplace, FullLaplace, KronLaplace
 from laplace.curvature import GGNInterface
+from laplace.utils import Kron
 from torch import Generator, Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -30,8 +32,9 @@ class LA(Method):
     of all readings stacked as r, each prediction divided by its noise scale: so physics and operator targets are served
     like plain regression. Predictions use the model linearised at :math:`\hat\theta`, to which this Hessian belongs.
 
-    ``hessian`` is the full matrix or its diagonal, ``weights`` all or those of the last layer. Learned noise and prior
-    scales maximise the Laplace approximation of the marginal likelihood after training,
+    ``hessian`` is the full matrix, its diagonal, or Kronecker factors of each layer (``kron``); ``weights`` all or those
+    of the last layer. Learned noise and prior scales maximise the Laplace approximation of the marginal likelihood
+    after training,
 
     .. math::
         \log p(D \mid \sigma) \approx \log p(D \mid \hat\theta, \sigma) - \frac{\|\hat\theta\|^2}{2\sigma_\theta^2}
@@ -43,7 +46,7 @@ class LA(Method):
     n_samples: Count = 1000
     n_steps: Count = 30_000
     learning_rate: Positive = 1e-2
-    hessian: Literal["full", "diag"] = "full"
+    hessian: Literal["full", "kron", "diag"] = "full"
     weights: Literal["all", "last_layer"] = "all"
     n_rounds: Count = 3
     n_scale_steps: Count = 2000
@@ -108,13 +111,11 @@ class LA(Method):
 
     def draw(self, target: Target, theta: Tensor, generator: Generator) -> Tensor:
         """Samples of the fitted Gaussian over the weights, ``[n_samples, n_weights]``."""
-        from laplace import DiagLaplace, FullLaplace
-
+        kinds: dict[str, Any] = {"full": FullLaplace, "kron": StackedKron, "diag": DiagLaplace}
         chosen = self.chosen(target)
         stacked = Stacked(target, theta, chosen)
         scale = target.prior_scale(theta[None]).item()
-        kind: Any = FullLaplace if self.hessian == "full" else DiagLaplace
-        fitted = kind(stacked, "regression", 1.0, 1 / scale**2, backend=StackedGGN)
+        fitted = kinds[self.hessian](stacked, "regression", 1.0, 1 / scale**2, backend=StackedGGN)
         rows = TensorDataset(torch.arange(stacked.n_rows), stacked.readings()[:, None])
         fitted.fit(DataLoader(rows, batch_size=stacked.n_rows))
         samples = fitted.sample(self.n_samples, generator=generator)
@@ -163,6 +164,13 @@ class Stacked(nn.Module):
         ]
         return torch.cat(columns).double().cpu()
 
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """The free weights as a row of matrices."""
+        blocks = self.target.model.blocks()
+        parts = self.chosen.split([rows * columns for rows, columns in blocks])
+        return [block for block, chosen in zip(blocks, parts, strict=True) if bool(chosen.all())]
+
     def forward(self, index: Tensor) -> Tensor:
         return self.outputs(self.free)[index.long()][:, None]
 
@@ -205,3 +213,35 @@ class StackedGGN(GGNInterface):
     def jacobians(self, x: Any, enable_backprop: bool = False) -> tuple[Tensor, Tensor]:
         model: Any = self.model
         return model.jacobian()[x.long()][:, None], model(x).detach()
+
+    def kron(self, x: Any, y: Tensor, N: int, **_: Any) -> tuple[Tensor, Kron]:  # noqa: N803
+        r"""The curvature :math:`\sum_r \mathrm{vec}(J_r) \mathrm{vec}(J_r)^T` of a layer, summed over the rows r of the
+        stacked residual, as :math:`Q \otimes H / \mathrm{tr}\,Q` with its partial traces
+        :math:`Q = \sum_r J_r J_r^T` and :math:`H = \sum_r J_r^T J_r`.
+
+        Our own: laplace-torch's backends read activations of layers, which a residual with derivatives in it has not
+        one of per row. Exact where the curvature is a Kronecker product, and always of the right trace.
+        """
+        model: Any = self.model
+        jacobians, f = self.jacobians(x)
+        factors: list[Any] = []
+        parts = jacobians[:, 0].split([rows * columns for rows, columns in model.blocks], dim=1)
+        for part, shape in zip(parts, model.blocks, strict=True):
+            blocks = part.unflatten(1, shape)
+            left = torch.einsum("rij,rkj->ik", blocks, blocks)
+            right = torch.einsum("rij,rik->jk", blocks, blocks)
+            root = left.trace().clamp(min=torch.finfo(left.dtype).tiny).sqrt()
+            factors.append([left / root, right / root])
+        loss: Tensor = self.factor * self.lossfunc(f, y)
+        return loss.detach(), Kron(factors)
+
+
+class StackedKron(KronLaplace):
+    """Kronecker factors of the layers of a model whose weights are one flat parameter."""
+
+    _key = ("stacked", "kron")
+
+    def _init_H(self) -> None:
+        model: Any = self.model
+        zeros: list[Any] = [[torch.zeros(n, n, dtype=torch.float64) for n in block] for block in model.blocks]
+        self.H = Kron(zeros)

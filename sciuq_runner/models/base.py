@@ -49,6 +49,10 @@ class BoundModel(ABC):
         """Which weights belong to the last layer, a mask ``[K]``; None if there is no such thing."""
         return None
 
+    def blocks(self) -> list[tuple[int, int]]:
+        """The weights as a row of matrices of these shapes; one column if the model has no layers."""
+        return [(self.n_params, 1)]
+
     @abstractmethod
     def init(self, n_members: int, generator: Generator) -> Tensor:
         """Starting points for optimisers and chains, ``[n_members, K]`` in float64."""

@@ -109,3 +109,6 @@ class BoundBNN(BoundModel):
 
     def last_layer(self) -> Tensor:
         return torch.cat([network.last_layer() for network in self.networks.values()])
+
+    def blocks(self) -> list[tuple[int, int]]:
+        return [block for network in self.networks.values() for block in network.blocks()]

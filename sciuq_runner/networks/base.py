@@ -44,5 +44,9 @@ class Network(ABC):
         """A mask ``[K]`` of the parameters of the last layer."""
 
     @abstractmethod
+    def blocks(self) -> list[tuple[int, int]]:
+        """Theta as a row of matrices of these shapes, layer by layer: what a Kronecker-factored curvature is of."""
+
+    @abstractmethod
     def init(self, n_members: int, generator: Generator) -> Tensor:
         """Draw ``n_members`` independent starting points, ``[n_members, K]`` in float64 on the CPU."""

@@ -80,6 +80,9 @@ class MLP(Network):
         size = fan_in * fan_out + fan_out
         return torch.arange(self.n_params) >= self.n_params - size
 
+    def blocks(self) -> list[tuple[int, int]]:
+        return [(fan_in + 1, fan_out) for fan_in, fan_out in self.shapes]  # the bias is one more row
+
     def init(self, n_members: int, generator: Generator) -> Tensor:
         parts = []
         for fan_in, fan_out in self.shapes:

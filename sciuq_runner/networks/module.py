@@ -63,6 +63,9 @@ class ModuleNetwork(Network):
         flags = [name.rpartition(".")[0] == last for name in self.shapes]
         return torch.cat([torch.full((size,), flag) for size, flag in zip(sizes, flags, strict=True)])
 
+    def blocks(self) -> list[tuple[int, int]]:
+        return [(shape[0], math.prod(shape[1:])) if shape else (1, 1) for shape in self.shapes.values()]
+
     def init(self, n_members: int, generator: Generator) -> Tensor:
         seed = int(torch.randint(2**31, (1,), generator=generator))
         with torch.random.fork_rng(devices=[]):

@@ -1,0 +1,72 @@
+"""Kronecker factors and the last layer, where the whole matrix can be computed beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sciuq_runner.methods.la import LA, Stacked
+from sciuq_runner.models.base import Prior
+from sciuq_runner.models.bnn import BoundBNN
+from sciuq_runner.networks import MLP
+from sciuq_runner.problem import Noise, Readings
+from sciuq_runner.target import Target
+from tests.exact import Plane
+from tests.montecarlo import SIGMAS
+
+
+def make_target(n_outputs: int, hidden: tuple[int, ...]) -> Target:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20, 2))
+    y = x @ rng.standard_normal((2, n_outputs)) + 0.3 * rng.standard_normal((20, n_outputs))
+    model = BoundBNN(Plane(), {"u": MLP(2, n_outputs, hidden)}, Prior(1.0))
+    return Target(model, {"u": Noise("known", 0.3)}, {"u": Readings(x, y)}, dtype=torch.float64)
+
+
+def draw(target: Target, n_samples: int = 20_000, **settings: str) -> torch.Tensor:
+    theta = target.init(1, torch.Generator().manual_seed(0))[0]
+    return LA(n_samples=n_samples, **settings).draw(target, theta, torch.Generator().manual_seed(1)) - theta
+
+
+def precision(target: Target) -> torch.Tensor:
+    """The whole Gauss-Newton matrix with the prior, by the definition."""
+    theta = target.init(1, torch.Generator().manual_seed(0))[0]
+    jacobian = Stacked(target, theta, torch.ones(target.n_weights, dtype=torch.bool)).jacobian()
+    return jacobian.T @ jacobian + torch.eye(target.n_weights, dtype=torch.float64)
+
+
+def assert_covariance(samples: torch.Tensor, expected: torch.Tensor) -> None:
+    variances = expected.diag()
+    error = ((variances[:, None] * variances + expected**2) / len(samples)).sqrt()
+    assert (torch.cov(samples.T) - expected).abs().lt(SIGMAS * error).all()
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron"])
+def test_exact_where_the_curvature_is_a_kronecker_product(hessian):
+    """Several outputs of a linear model: inputs times identity."""
+    target = make_target(n_outputs=3, hidden=())
+    assert_covariance(draw(target, hessian=hessian), precision(target).inverse())
+
+
+def test_kronecker_factors_are_the_partial_traces_of_every_layer():
+    target = make_target(n_outputs=2, hidden=(3,))
+    whole = precision(target) - torch.eye(target.n_weights, dtype=torch.float64)
+    expected = torch.zeros_like(whole)
+    for (rows, columns), start in zip([(3, 3), (4, 2)], [0, 9], strict=True):
+        span = slice(start, start + rows * columns)
+        block = whole[span, span].view(rows, columns, rows, columns)
+        left, right = torch.einsum("ijkj->ik", block), torch.einsum("ijik->jk", block)
+        expected[span, span] = torch.kron(left, right) / left.trace()
+    torch.testing.assert_close(expected.trace(), whole.trace())
+    covariance = (expected + torch.eye(len(whole), dtype=torch.float64)).inverse()
+    assert_covariance(draw(target, hessian="kron"), covariance)
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_of_the_last_layer_alone(hessian):
+    target = make_target(n_outputs=1, hidden=(3,))
+    samples = draw(target, hessian=hessian, weights="last_layer")
+    assert (samples[:, :9] == 0).all()
+    whole = precision(target)[9:, 9:]
+    assert_covariance(samples[:, 9:], (whole.diag().diag() if hessian == "diag" else whole).inverse())
