@@ -18,7 +18,6 @@ from typing import Any
 OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 NOTES_VARIABLE, RESUME_VARIABLE = "SCIUQ_NOTES", "SCIUQ_RESUME"
-RESUME_NOTE = "resume.json"
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +170,7 @@ def task(cfg: Any) -> float | None:
     from sciuq_runner.assembly import assemble
     from sciuq_runner.composition import plain, register_resolvers
     from sciuq_runner.errors import ConfigError
-    from sciuq_runner.resume import Origin
+    from sciuq_runner.resume import NAME, Origin
     from sciuq_runner.tracking import open_tracker
 
     register_resolvers()
@@ -179,7 +178,7 @@ def task(cfg: Any) -> float | None:
     folder = Path(job.runtime.output_dir)
     status, headline = FAILED, None
     try:
-        if not os.environ.get(RESUME_VARIABLE) and (folder / RESUME_NOTE).exists():
+        if not os.environ.get(RESUME_VARIABLE) and (folder / NAME).exists():
             raise ConfigError(f"{folder} already holds a run: choose another folder, or resume={folder}.")
         config = plain(cfg)
         allow_modules(config["trust"])

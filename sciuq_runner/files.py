@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
+
+from sciuq_runner.errors import ConfigError
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -33,6 +37,31 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Arrays by name; no objects, hence no pickle."""
     write_atomically(path, lambda target: np.savez_compressed(target, **arrays))  # type: ignore[arg-type]
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """Arrays by name; a file that is not such an archive is named in a sentence."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
+        raise ConfigError(f"{path} cannot be read as arrays ({first_line(error)}): is the file complete?") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object of a JSON file; a file that holds none is named in a sentence."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read ({first_line(error)}): is the file complete?") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} should hold a JSON object.")
+    return value
+
+
+def first_line(error: Exception) -> str:
+    """What an error of a library says, in short."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:

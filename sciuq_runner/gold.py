@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sciuq_runner import files
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.gp import GP
@@ -38,10 +39,10 @@ def read_run(folder: Path, dataset: Dataset) -> Gold:
     if not path.is_file():
         raise ConfigError(f"gold={folder} has no predictions.npz: name the folder of a finished run, auto or null.")
     gold: Gold = {}
-    with np.load(path, allow_pickle=False) as arrays:
-        for name, data in dataset.items():
-            if f"{name}_x" not in arrays or not np.array_equal(arrays[f"{name}_x"], data.test.x):
-                raise ConfigError(f"gold={folder} does not predict {name} on the test grid of this problem.")
-            std = np.hypot(arrays[f"{name}_aleatoric_std"], arrays[f"{name}_epistemic_std"])
-            gold[name] = (arrays[f"{name}_mean"], std)
+    arrays = files.read_npz(path)
+    for name, data in dataset.items():
+        if f"{name}_x" not in arrays or not np.array_equal(arrays[f"{name}_x"], data.test.x):
+            raise ConfigError(f"gold={folder} does not predict {name} on the test grid of this problem.")
+        std = np.hypot(arrays[f"{name}_aleatoric_std"], arrays[f"{name}_epistemic_std"])
+        gold[name] = (arrays[f"{name}_mean"], std)
     return gold

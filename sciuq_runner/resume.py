@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +28,12 @@ class Origin:
 def read_origin(folder: Path) -> Origin | None:
     """The origin of a run folder, if one was written."""
     path = folder / NAME
-    return Origin(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        return Origin(**files.read_json(path))
+    except TypeError as error:
+        raise ConfigError(f"{path} does not say how the run was started: start it anew.") from error
 
 
 def restart_arguments(name: str, others: Sequence[str]) -> list[str]:

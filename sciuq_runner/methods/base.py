@@ -93,6 +93,18 @@ class CombinedPosterior(Posterior):
         return {**tensors, "weights": self.weights}, metadata
 
 
+def chain_posterior(state: Mapping[str, Tensor], loop: Loop, n_chains: int, thin: int = 1) -> Posterior:
+    """What ``n_chains`` have sampled so far, chain after chain, of ``state["samples"][S, C, K]``."""
+    sampled = loop.done.get("sampling", 0)
+    kept = state["samples"][: sampled // thin]
+    theta = kept.transpose(0, 1) if len(kept) else state["theta"][:, None]
+    posterior = Posterior(theta.flatten(0, 1), n_chains)
+    posterior.gradient_evaluations = (loop.done.get("burn-in", 0) + sampled) * n_chains
+    if not len(kept):
+        posterior.warnings = ["Stopped before the first sample: the states kept are not samples of the posterior."]
+    return posterior
+
+
 def read_posterior(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Posterior:
     """The posterior that a file holds; which kind it is follows from what is in it."""
     n_chains = int(metadata["n_chains"])

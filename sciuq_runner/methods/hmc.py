@@ -23,7 +23,7 @@ from sciuq_runner.autodiff import (
 )
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method, Posterior, chain_posterior
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target import Target
 
@@ -105,19 +105,16 @@ class HMC(Method):
             loop.show(accept=state["accept"].item(), step_size=step_size)
 
         sampled = loop.done.get("sampling", 0)
-        kept = state["samples"][: sampled // self.thin]
-        theta = kept.transpose(0, 1) if len(kept) else state["theta"][:, None]  # [C, S, K]: chain after chain
-        accept, divergences = state["accept"].item(), int(state["divergences"])
-        posterior = Posterior(theta.flatten(0, 1), self.n_chains)
-        if sampled:
+        posterior = chain_posterior(state, loop, self.n_chains, self.thin)
+        posterior.gradient_evaluations *= self.n_leapfrog + chains.gibbs
+        if sampled >= self.thin:
+            accept, divergences = state["accept"].item(), int(state["divergences"])
             posterior.diagnostics = {
                 "accept_rate": accept,
                 "step_size": step_size,
                 "divergences": float(divergences),
             }
-        done = loop.done.get("burn-in", 0) + sampled
-        posterior.gradient_evaluations = done * (self.n_leapfrog + chains.gibbs) * self.n_chains
-        posterior.warnings = self.warnings(accept, divergences, sampled * self.n_chains)
+            posterior.warnings = self.warnings(accept, divergences, sampled * self.n_chains)
         return posterior
 
     def jittered(self, step_size: float, generator: Generator) -> float:
@@ -129,8 +126,6 @@ class HMC(Method):
 
     def warnings(self, accept: float, divergences: int, n_trajectories: int) -> list[str]:
         """What the person who started the chains should know, in plain words."""
-        if n_trajectories < self.thin * self.n_chains:
-            return ["Stopped before the first sample: the states kept are not samples of the posterior."]
         found = []
         if accept < 0.3:
             found.append(f"Only {accept:.0%} of the proposals were accepted: try more method.n_burn.")

@@ -32,7 +32,7 @@ class LA(Method):
     of all readings stacked as r, each prediction divided by its noise scale: so physics and operator targets are served
     like plain regression. Predictions use the model linearised at :math:`\hat\theta`, to which this Hessian belongs.
 
-    ``hessian`` is the full matrix, its diagonal, or Kronecker factors of each layer (``kron``); ``weights`` all or those
+    ``hessian`` is the full matrix, Kronecker factors of each layer (``kron``) or its diagonal; ``weights`` all or those
     of the last layer. Learned noise and prior scales maximise the Laplace approximation of the marginal likelihood
     after training,
 
@@ -214,7 +214,7 @@ class StackedGGN(GGNInterface):
         model: Any = self.model
         return model.jacobian()[x.long()][:, None], model(x).detach()
 
-    def kron(self, x: Any, y: Tensor, N: int, **_: Any) -> tuple[Tensor, Kron]:  # noqa: N803
+    def kron(self, x: Any, y: Tensor, N: int, **_: Any) -> tuple[Tensor, Kron]:
         r"""The curvature :math:`\sum_r \mathrm{vec}(J_r) \mathrm{vec}(J_r)^T` of a layer, summed over the rows r of the
         stacked residual, as :math:`Q \otimes H / \mathrm{tr}\,Q` with its partial traces
         :math:`Q = \sum_r J_r J_r^T` and :math:`H = \sum_r J_r^T J_r`.

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method, Posterior, chain_posterior
 from sciuq_runner.methods.hmc import HMC, Chains, State
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target import Target
@@ -89,15 +89,3 @@ def langevin_step(state: State, step_size: float, generator: Generator) -> Tenso
     """One step of every chain."""
     normal = torch.randn(state.theta.shape, generator=generator, dtype=state.theta.dtype).to(state.theta.device)
     return state.theta + 0.5 * step_size * state.gradient + math.sqrt(step_size) * normal
-
-
-def chain_posterior(state: dict[str, Tensor], loop: Loop, n_chains: int, thin: int) -> Posterior:
-    """What the chains have sampled so far, chain after chain."""
-    sampled = loop.done.get("sampling", 0)
-    kept = state["samples"][: sampled // thin]
-    theta = kept.transpose(0, 1) if len(kept) else state["theta"][:, None]
-    posterior = Posterior(theta.flatten(0, 1), n_chains)
-    posterior.gradient_evaluations = (loop.done.get("burn-in", 0) + sampled) * n_chains
-    if not len(kept):
-        posterior.warnings = ["Stopped before the first sample: the states kept are not samples of the posterior."]
-    return posterior

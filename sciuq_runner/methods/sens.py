@@ -35,10 +35,13 @@ class SEns(Method):
     compile: CompileChoice = "auto"
 
     def __post_init__(self) -> None:
-        check_cycles(self.n_used, self.n_cycles, self.n_steps)
+        if self.n_used > self.n_cycles:
+            raise ValueError(f"n_used={self.n_used} is more than n_cycles={self.n_cycles}: choose at most as many.")
+        if self.n_cycles > self.n_steps:
+            raise ValueError(f"n_cycles={self.n_cycles} is more than n_steps={self.n_steps}: a cycle needs a step.")
 
     def refuse(self, target: Target) -> str | None:
-        return refuse_optimiser(target, "sens")
+        return refuse_optimiser(target, type(self).__name__.lower())
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = Objective(target, self.weight_decay)
@@ -56,11 +59,3 @@ class SEns(Method):
         posterior = optimised(members, objective, loop)
         posterior.gradient_evaluations = loop.done.get("training", 0) * self.n_members
         return posterior
-
-
-def check_cycles(n_used: int, n_cycles: int, n_steps: int) -> None:
-    """Refuse cycles that cannot be."""
-    if n_used > n_cycles:
-        raise ValueError(f"n_used={n_used} is more than n_cycles={n_cycles}: choose at most as many.")
-    if n_cycles > n_steps:
-        raise ValueError(f"n_cycles={n_cycles} is more than n_steps={n_steps}: a cycle needs a step.")

@@ -13,8 +13,7 @@ from torch import Generator, Tensor
 from sciuq_runner.autodiff import value_and_grad
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.methods.ld import chain_posterior
+from sciuq_runner.methods.base import Method, Posterior, chain_posterior
 from sciuq_runner.optim import cosine_cycles
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target import Target
@@ -41,7 +40,7 @@ class SGLD(Method):
     step_size: Positive = 1e-4
     final_step_size: Positive = 1e-5
     n_cycles: Count = 4
-    sampled_share: Annotated[Fraction, Ge(0)] = 0.5
+    sampled_share: Fraction = 0.5
 
     def __post_init__(self) -> None:
         if len(self.sampled_steps()) < math.ceil(self.n_samples / self.n_chains):
@@ -62,7 +61,6 @@ class SGLD(Method):
         samples = theta.new_zeros(per_chain, *theta.shape)
         state = loop.track({"theta": theta, "velocity": torch.zeros_like(theta), "samples": samples}, generator)
         rate = cosine_cycles(self.n_steps, self.n_cycles, self.step_size, self.final_step_size)
-        taken = 0
 
         def step(size: float) -> None:
             value, gradient = self.gradient(target, state["theta"], generator)
@@ -79,8 +77,7 @@ class SGLD(Method):
                 state["samples"][chosen[count]] = state["theta"]
         taken = sum(step < loop.done.get("sampling", 0) for step in chosen)
         state["samples"] = state["samples"][:taken]
-        posterior = chain_posterior(state, loop, self.n_chains, thin=1)
-        return posterior
+        return chain_posterior(state, loop, self.n_chains)
 
     def gradient(self, target: Target, theta: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Stochastic log density and gradient of every chain."""

@@ -10,18 +10,18 @@ import torch
 from annotated_types import Ge
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.autodiff import worth_compiling
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.methods.dens import Objective, optimised, refuse_optimiser
-from sciuq_runner.methods.sens import check_cycles
+from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.dens import Objective, optimised
+from sciuq_runner.methods.sens import SEns
 from sciuq_runner.optim import Trainer, cosine_cycles, cycle_ends
-from sciuq_runner.schema import Count, NonNegative, Positive
+from sciuq_runner.schema import Count
 from sciuq_runner.target import Target
 
 
 @dataclass(frozen=True)
-class SWAG(Method):
+class SWAG(SEns):
     r"""A Gaussian fitted to the iterates of the last ``n_used`` of ``n_cycles`` cosine cycles.
 
     With the running mean :math:`\bar\theta` and mean square of the iterates, and the Q snapshots at the ends of these
@@ -31,24 +31,13 @@ class SWAG(Method):
         \theta = \bar\theta + \frac{1}{\sqrt2} \Sigma_\text{diag}^{1/2} z_1 + \frac{1}{\sqrt{2(Q-1)}} D z_2,
         \qquad z \sim \mathcal N(0, I).
 
-    Several ``n_members`` trajectories at once, with the samples shared between them, make Multi-SWAG.
+    Settings as of ``sens``. Several ``n_members`` trajectories at once, with the samples shared between them, make
+    Multi-SWAG.
     """
 
-    n_members: Count = 1
-    n_samples: Count = 50
-    n_steps: Count = 20_000
     n_cycles: Count = 10
     n_used: Annotated[int, Ge(2)] = 5
-    learning_rate: Positive = 1e-2
-    final_rate: Positive = 1e-4
-    weight_decay: NonNegative | None = None
-    compile: CompileChoice = "auto"
-
-    def __post_init__(self) -> None:
-        check_cycles(self.n_used, self.n_cycles, self.n_steps)
-
-    def refuse(self, target: Target) -> str | None:
-        return refuse_optimiser(target, "swag")
+    n_samples: Count = 50
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = Objective(target, self.weight_decay)
