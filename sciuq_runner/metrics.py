@@ -1,10 +1,14 @@
-"""Evaluation metrics of Section 5 of the paper: arrays in, numbers out."""
+r"""Evaluation metrics of Section 5 of the paper and proper scoring rules: arrays in, numbers out.
+
+A prediction is the distribution of :math:`\bar\mu + \bar\sigma Z`: ``mean`` and ``std`` are those of the Gaussian
+prediction, and ``standard`` is the distribution of the scaled residual :math:`Z`, N(0, 1) unless calibrated.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
+from sciuq_runner.calibration.base import UNCALIBRATED, Standard
 from sciuq_runner.problem import Array
 
 N_LEVELS = 100
@@ -15,32 +19,58 @@ def rl2e(mean: Array, y: Array) -> float:
     return float(np.sqrt(np.sum((mean - y) ** 2) / np.sum(y**2)))
 
 
-def mpl(mean: Array, std: Array, y: Array) -> float:
-    """Mean predictive likelihood: the average Gaussian density of the readings."""
-    z = (y - mean) / std
-    return float(np.mean(np.exp(-0.5 * z**2) / (std * np.sqrt(2 * np.pi))))
+def mpl(mean: Array, std: Array, y: Array, standard: Standard = UNCALIBRATED) -> float:
+    """Mean predictive likelihood: the average density of the readings."""
+    return float(np.mean(standard.density((y - mean) / std) / std))
 
 
-def observed_proportions(mean: Array, std: Array, y: Array, levels: Array) -> Array:
+def observed_proportions(mean: Array, std: Array, y: Array, levels: Array, standard: Standard = UNCALIBRATED) -> Array:
     r"""Fraction of readings at or below the predicted quantile of every level: the calibration curve."""
-    ranks = np.sort(ndtr((y - mean) / std), axis=None)
-    return np.searchsorted(ranks, levels, side="right") / ranks.size
+    z = np.sort((y - mean) / std, axis=None)
+    return np.searchsorted(z, standard.quantile(levels), side="right") / z.size
 
 
-def rmsce(mean: Array, std: Array, y: Array) -> float:
+def rmsce(mean: Array, std: Array, y: Array, standard: Standard = UNCALIBRATED) -> float:
     r"""Root mean squared calibration error over quantile levels in [0, 1]."""
     levels = np.linspace(0, 1, N_LEVELS)
-    return float(np.sqrt(np.mean((levels - observed_proportions(mean, std, y, levels)) ** 2)))
+    return float(np.sqrt(np.mean((levels - observed_proportions(mean, std, y, levels, standard)) ** 2)))
 
 
-def piw(std: Array, level: float = 0.95) -> float:
+def piw(std: Array, level: float = 0.95, standard: Standard = UNCALIBRATED) -> float:
     """Mean width of the central prediction interval."""
-    return float(2 * ndtri(0.5 + level / 2) * np.mean(std))
+    lower, upper = standard.interval(level)
+    return float((upper - lower) * np.mean(std))
 
 
 def sdcv(std: Array) -> float:
-    """Coefficient of variation of the predicted standard deviation over the points."""
+    """Coefficient of variation of the predicted standard deviation over the points; no calibration changes it."""
     return float(np.std(std) / np.mean(std))
+
+
+def nll(mean: Array, std: Array, y: Array, standard: Standard = UNCALIBRATED) -> float:
+    """Mean negative log-likelihood of the readings."""
+    return float(np.mean(np.log(std) - standard.log_density((y - mean) / std)))
+
+
+def crps(mean: Array, std: Array, y: Array, standard: Standard = UNCALIBRATED) -> float:
+    r"""Mean continuous ranked probability score, :math:`\int (F(u) - 1\{u \ge y\})^2 du`, in units of the quantity."""
+    return float(np.mean(std * standard.crps((y - mean) / std)))
+
+
+def interval_score(mean: Array, std: Array, y: Array, level: float = 0.95, standard: Standard = UNCALIBRATED) -> float:
+    r"""Mean over the readings of :math:`(h - l) + \frac{2}{\alpha}[(l - y)_+ + (y - h)_+]` (Gneiting and Raftery 2007).
+
+    The central interval from l to h leaves :math:`\alpha = 1 - \text{level}` outside.
+    """
+    z = (y - mean) / std
+    lower, upper = standard.interval(level)
+    outside = np.maximum(lower - z, 0) + np.maximum(z - upper, 0)
+    return float(np.mean(std * (upper - lower + 2 / (1 - level) * outside)))
+
+
+def sharpness(std: Array, standard: Standard = UNCALIBRATED) -> float:
+    """Root mean square of the predicted standard deviation."""
+    return float(np.sqrt(np.vdot(std, std) / std.size) * standard.std)
 
 
 def nip_g(gold_std: Array, std: Array) -> float:
@@ -55,12 +85,18 @@ def kl_g(gold_mean: Array, gold_std: Array, mean: Array, std: Array) -> float:
     return float(np.mean(0.5 * (ratio**2 + ((mean - gold_mean) / std) ** 2 - 1) - np.log(ratio)))
 
 
-def evaluate(mean: Array, std: Array, y: Array, reference: Array | None = None) -> dict[str, float]:
+def evaluate(
+    mean: Array, std: Array, y: Array, reference: Array | None = None, standard: Standard = UNCALIBRATED
+) -> dict[str, float]:
     """All metrics of one split; ``rl2e`` is taken against ``reference`` where one is given."""
     return {
-        "rl2e": rl2e(mean, y if reference is None else reference),
-        "mpl": mpl(mean, std, y),
-        "rmsce": rmsce(mean, std, y),
-        "piw": piw(std),
+        "rl2e": rl2e(mean + std * standard.mean, y if reference is None else reference),
+        "mpl": mpl(mean, std, y, standard),
+        "rmsce": rmsce(mean, std, y, standard),
+        "piw": piw(std, standard=standard),
         "sdcv": sdcv(std),
+        "nll": nll(mean, std, y, standard),
+        "crps": crps(mean, std, y, standard),
+        "interval_score": interval_score(mean, std, y, standard=standard),
+        "sharpness": sharpness(std, standard),
     }

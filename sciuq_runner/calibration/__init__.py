@@ -1,0 +1,1 @@
+"""Calibration after training: the distribution of scaled residuals. One calibrator, one file."""
