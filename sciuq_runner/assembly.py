@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import torch
 from annotated_types import Ge
 
+from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
@@ -23,8 +24,9 @@ from sciuq_runner.target import Target
 class CalibrationSettings:
     """``calibration.*``: how the predictions are recalibrated after training."""
 
-    kind: Literal["none"] = "none"
-    n: Annotated[int, Ge(0)] | None = None
+    n: Annotated[int, Ge(1)] | None = None
+    data: Literal["calibration", "train"] = "calibration"
+    by: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Run:
     model: Model
     method: Method
     calibration: CalibrationSettings
+    calibrators: Mapping[str, Calibrator]
     tracking: TrackingSettings
     settings: Settings
     config: Mapping[str, Any]
@@ -84,8 +87,14 @@ def assemble(config: Mapping[str, Any]) -> Run:
     model = build(settings.model, "model", Model, settings.trust)  # type: ignore[type-abstract]
     method = build(settings.method, "method", Method, settings.trust)  # type: ignore[type-abstract]
     calibration = construct(CalibrationSettings, settings.calibration, "calibration")
+    calibrators = build_calibrators(calibration.by, settings.trust)
     tracking = construct(TrackingSettings, settings.tracking, "tracking")
-    if calibration.n is not None and calibration.n > problem.n_calibration_points:
+    if calibrators and calibration.data == "calibration" and not problem.n_calibration_points:
+        raise ConfigError(
+            f"calibration={','.join(calibrators)} needs calibration readings, and the problem has none: "
+            "set problem.n_calibration, or calibration=none."
+        )
+    if calibration.data == "calibration" and calibration.n is not None and calibration.n > problem.n_calibration_points:
         raise ConfigError(
             f"calibration.n={calibration.n} is more than the {problem.n_calibration_points} calibration points "
             "that the problem has: choose fewer, or more problem.n_calibration."
@@ -96,7 +105,15 @@ def assemble(config: Mapping[str, Any]) -> Run:
     reserved = {"noise", "diagnostics", "cost", "config"} & set(problem.noise)
     if reserved:
         raise ConfigError(f"problem: a quantity cannot be called {reserved.pop()}, which metrics.json uses otherwise.")
-    return Run(problem, model, method, calibration, tracking, settings, config)
+    return Run(problem, model, method, calibration, calibrators, tracking, settings, config)
+
+
+def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[str, Calibrator]:
+    """The calibrators of ``calibration.by``."""
+    return {
+        name: build(values, f"calibration.by.{name}", Calibrator, list(trust))  # type: ignore[type-abstract]
+        for name, values in by.items()
+    }
 
 
 def prepare(run: Run) -> tuple[Dataset, Target]:

@@ -34,10 +34,10 @@ def make_display() -> Display:
 
 def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | None) -> None:
     """The headline metrics, where everything is, and how to look at it."""
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    console = Console(width=None if sys.stdout.isatty() else 140)
     table = Table(title="Metrics", title_justify="left")
     table.add_column("quantity")
-    table.add_column("split")
+    table.add_column("split", no_wrap=True)
     rows = {
         (quantity, split): values
         for quantity, splits in metrics.items()
@@ -46,7 +46,7 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
     }
     names = list(dict.fromkeys(name for values in rows.values() for name in values))
     for name in names:
-        table.add_column(name, justify="right")
+        table.add_column(name.replace("interval_score", "interval"), justify="right", no_wrap=True)
     for (quantity, split), values in rows.items():
         table.add_row(quantity, split, *[_number(values.get(name)) for name in names])
     console.print(table)
@@ -60,4 +60,4 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+    return "" if value is None else f"{value:.3g}"

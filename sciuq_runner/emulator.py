@@ -6,7 +6,6 @@ own classes; a class from elsewhere is imported only if the environment variable
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,24 +13,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import ndtri
 
 from sciuq_runner import files
+from sciuq_runner.calibration.base import UNCALIBRATED
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.methods.base import Posterior, read_posterior
 from sciuq_runner.models.base import Model
 from sciuq_runner.predictive import predict
 from sciuq_runner.problem import Array, Problem
+from sciuq_runner.results import CALIBRATION, read_calibrations
 from sciuq_runner.schema import build
 from sciuq_runner.target import Target
 
 SAMPLES = "samples.safetensors"
+LEVEL = 0.95
 
 
-def save_emulator(folder: Path, config: Mapping[str, Any], posterior: Posterior) -> None:
+def save_emulator(
+    folder: Path, config: Mapping[str, Any], posterior: Posterior, calibrations: Mapping[str, Any]
+) -> None:
     """Write everything that predictions at new points need."""
     kept = {key: config[key] for key in ("problem", "model", "dtype")}
     files.write_json(folder / "config.json", kept)
+    files.write_json(folder / CALIBRATION, calibrations)
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
 
 
@@ -39,7 +43,7 @@ class Emulator:
     """Predictions with uncertainty at any points, from a saved model."""
 
     def __init__(self, folder: Path) -> None:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = files.read_json(folder / "config.json")
         trust = [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module]
         self.problem = build(config["problem"], "problem", Problem, trust)  # type: ignore[type-abstract]
         model = build(config["model"], "model", Model, trust)  # type: ignore[type-abstract]
@@ -47,6 +51,7 @@ class Emulator:
         noise = self.problem.noise
         self.target = Target(model.bind(self.problem, noise), noise, {}, dtype=getattr(torch, config["dtype"]))
         self.quantities = list(noise)
+        self.calibrations = read_calibrations(folder / CALIBRATION)
 
     def quantity(self, name: str | None) -> str:
         """The quantity of this name; the problem's first unless one is named."""
@@ -59,7 +64,7 @@ class Emulator:
         return self.problem.coordinates(self.quantity(quantity))
 
     def predict(self, x: Array, quantity: str | None = None) -> dict[str, Array]:
-        """Mean, standard deviations and 95 % bounds at ``x[N, D]``."""
+        """Mean, standard deviations and 95 % bounds at ``x[N, D]``, and those after the first calibration if any."""
         quantity = self.quantity(quantity)
         names = self.coordinates(quantity)
         if x.ndim != 2 or x.shape[1] != len(names) or not np.isfinite(x).all():
@@ -68,13 +73,24 @@ class Emulator:
                 f"The points should be a table of finite numbers with one row per point and columns {listed}."
             )
         found = predict(self.target, self.posterior, quantity, x)
-        half_width = ndtri(0.975) * found.std
+        lower, upper = UNCALIBRATED.interval(LEVEL)
         columns = {
             "mean": found.mean,
             "std": found.std,
             "aleatoric_std": found.aleatoric_std,
             "epistemic_std": found.epistemic_std,
-            "lower": found.mean - half_width,
-            "upper": found.mean + half_width,
+            "lower": found.mean + lower * found.std,
+            "upper": found.mean + upper * found.std,
         }
-        return {name: value[:, 0] for name, value in columns.items()}
+        for standard in list(self.calibrations.get(quantity, {}).values())[:1]:
+            lower, upper = standard.interval(LEVEL)
+            columns |= {
+                "cal_mean": found.mean + standard.mean * found.std,
+                "cal_std": standard.std * found.std,
+                "cal_lower": found.mean + lower * found.std,
+                "cal_upper": found.mean + upper * found.std,
+            }
+        width = found.mean.shape[1]
+        if width == 1:
+            return {name: value[:, 0] for name, value in columns.items()}
+        return {f"{name}_{i + 1}": value[:, i] for name, value in columns.items() for i in range(width)}

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from sciuq_runner import files, metrics
-from sciuq_runner.assembly import Run, prepare
+from sciuq_runner.assembly import CalibrationSettings, Run, prepare
+from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.calibration.conformal import points_needed
 from sciuq_runner.diagnostics import convergence, convergence_warnings
 from sciuq_runner.emulator import SAMPLES, save_emulator
 from sciuq_runner.gold import gold_standard
@@ -25,7 +26,8 @@ from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import Predictive, predict
-from sciuq_runner.problem import Array, Dataset, QuantityData
+from sciuq_runner.problem import Array, QuantityData
+from sciuq_runner.results import Result, calibrations, collect, title_of, write_panels, write_results
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target import Target
 
@@ -60,10 +62,12 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
 
     posterior = run.method.run(target, torch_stream(settings.seed, "method"), loop)
     trained = time.perf_counter()
-    save_emulator(folder / "model", run.config, posterior)
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
 
     predictives = {name: predict(target, posterior, name, data.test.x) for name, data in dataset.items()}
+    found = {name: result_of(target, posterior, name, data, predictives[name]) for name, data in dataset.items()}
+    found = {name: calibrated(item, run.calibration, run.calibrators, settings.seed) for name, item in found.items()}
+    save_emulator(folder / "model", run.config, posterior, calibrations(found))
     gold = {} if isinstance(run.method, GP) else gold_standard(settings.gold, target, dataset, settings.seed)
     diagnostics, warnings = judge(posterior, predictives)
     cost = {
@@ -73,18 +77,24 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
         "peak_rss_mb": peak_memory(),
     }
     results: dict[str, Any] = {
-        **{name: evaluate(predictives[name], data, gold.get(name)) for name, data in dataset.items()},
+        **{name: item.evaluate() for name, item in found.items()},
         "noise": learned_noise(target, posterior),
         "diagnostics": diagnostics,
         "cost": cost,
         "config": {"choices": dict(choices or {}), **{k: v for k, v in run.config.items() if k != "tracking"}},
     }
-    files.write_npz(folder / "predictions.npz", prediction_arrays(target, posterior, dataset, predictives))
+    for name, (mean, std) in gold.items():
+        add_gold(results[name], found[name], mean, std)
+    write_results(folder, found)
+    panels = before_and_after(target, posterior, stream(settings.seed, "figures"))
+    write_panels(folder, panels)
     cost["total_s"] = time.perf_counter() - started
     files.write_json(folder / "metrics.json", results)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     try:
-        draw(run, folder / "figures", choices or {}, dataset, target, posterior, predictives)
+        from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
+
+        plots.draw_all(folder / "figures", found, panels, title_of(results))
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
     for warning in warnings:
@@ -92,25 +102,30 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
     return Outcome(results, loop.interrupted)
 
 
-def draw(
-    run: Run,
-    folder: Path,
-    choices: Mapping[str, str],
-    dataset: Dataset,
-    target: Target,
-    posterior: Posterior,
-    predictives: Mapping[str, Predictive],
-) -> None:
-    """All figures of the run."""
-    from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
+def result_of(target: Target, posterior: Posterior, name: str, data: QuantityData, test: Predictive) -> Result:
+    """The predictions of one quantity at all points where something is known of it."""
+    train, held_out = (predict(target, posterior, name, part.x) for part in (data.train, data.calibration))
+    return collect(data, test, train, held_out)
 
-    names = {"problem": type(run.problem).__name__, "method": type(run.method).__name__, **choices}
-    case = f" ({run.config['problem']['case']})" if "case" in run.config["problem"] else ""
-    title = f"{names['problem']}{case}, {names['method']}"
-    plots.draw_all(folder, dataset, predictives, title)
-    panels = before_and_after(target, posterior, stream(run.settings.seed, "figures"))
-    if panels:
-        plots.save(plots.distributions(panels, title), folder / "distributions.png")
+
+def calibrated(
+    result: Result, settings: CalibrationSettings, calibrators: Mapping[str, Calibrator], seed: int
+) -> Result:
+    """Fit calibrators; the readings that they see are drawn once per seed, so that fewer are a part of more."""
+    held = result.train if settings.data == "train" else result.calibration
+    used = min(settings.n or len(held), len(held))
+    if "conformal" in calibrators and used < points_needed(0.95):
+        log.warning("From %d readings, conformal intervals carry no guarantee at 95 %%: that takes 19.", used)
+    order = stream(seed, "calibration").permutation(len(held))
+    return result.calibrate(calibrators, held.residuals[order[:used]])
+
+
+def add_gold(splits: dict[str, dict[str, float]], result: Result, mean: Array, std: Array) -> None:
+    """Compare the uncalibrated predictions with those of a gold standard."""
+    for split, mask in result.splits.items():
+        if split in splits:
+            splits[split]["nip_g"] = metrics.nip_g(std[mask], result.std[mask])
+            splits[split]["kl_g"] = metrics.kl_g(mean[mask], std[mask], result.mean[mask], result.std[mask])
 
 
 def choose_threads(target: Target) -> int:
@@ -130,23 +145,6 @@ def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[
     return found, posterior.warnings + (convergence_warnings(found) if posterior.n_chains else [])
 
 
-def evaluate(
-    predictive: Predictive, data: QuantityData, gold: tuple[Array, Array] | None
-) -> dict[str, dict[str, float]]:
-    """Metrics of every split of one quantity."""
-    found = {}
-    for split, mask in data.splits.items():
-        if not mask.any():
-            continue
-        mean, std = predictive.mean[mask], predictive.std[mask]
-        reference = data.reference[mask] if data.clean_rl2e else None
-        found[split] = metrics.evaluate(mean, std, data.test.y[mask], reference)
-        if gold is not None:
-            found[split]["nip_g"] = metrics.nip_g(gold[1][mask], std)
-            found[split]["kl_g"] = metrics.kl_g(gold[0][mask], gold[1][mask], mean, std)
-    return found
-
-
 def learned_noise(target: Target, posterior: Posterior) -> dict[str, dict[str, float]]:
     """Posterior mean and spread of every learned scale."""
     noise = posterior.evaluate_scale(lambda theta: target.log_noise_scales(theta).exp())
@@ -154,33 +152,6 @@ def learned_noise(target: Target, posterior: Posterior) -> dict[str, dict[str, f
     if target.learns_prior:
         scales["prior"] = posterior.evaluate_scale(target.prior_scale)
     return {name: {"mean": s.mean().item(), "std": s.std(correction=0).item()} for name, s in scales.items()}
-
-
-def prediction_arrays(
-    target: Target, posterior: Posterior, dataset: Dataset, predictives: Mapping[str, Predictive]
-) -> dict[str, Array]:
-    """What calibration, figures and other people need, by name."""
-    arrays: dict[str, Array] = {}
-    for name, data in dataset.items():
-        found = predictives[name]
-        held_out = predict(target, posterior, name, data.calibration.x) if len(data.calibration) else None
-        arrays |= {
-            f"{name}_x": data.test.x,
-            f"{name}_mean": found.mean,
-            f"{name}_aleatoric_std": found.aleatoric_std,
-            f"{name}_epistemic_std": found.epistemic_std,
-            f"{name}_reference": data.reference,
-            f"{name}_test_y": data.test.y,
-            f"{name}_train_x": data.train.x,
-            f"{name}_train_y": data.train.y,
-            f"{name}_calibration_x": data.calibration.x,
-            f"{name}_calibration_y": data.calibration.y,
-        }
-        arrays |= {f"{name}_split_{split}": mask for split, mask in data.splits.items()}
-        if held_out is not None:
-            arrays[f"{name}_calibration_mean"] = held_out.mean
-            arrays[f"{name}_calibration_std"] = held_out.std
-    return {key: np.asarray(value) for key, value in arrays.items()}
 
 
 def peak_memory() -> float:

@@ -10,29 +10,36 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.special import ndtri
 from scipy.stats import gaussian_kde
 
 from sciuq_runner import metrics
+from sciuq_runner.calibration.base import UNCALIBRATED, Standard
 from sciuq_runner.files import write_atomically
-from sciuq_runner.predictive import Predictive
-from sciuq_runner.problem import Dataset, QuantityData
+from sciuq_runner.results import Panels, Result
+
+LEVEL = 0.95
 
 # Okabe and Ito's palette: distinguishable with any colour vision, and in print
 MEAN, TOTAL, EPISTEMIC, EXACT, DATA = "#0072B2", "#56B4E9", "#0072B2", "#000000", "#D55E00"
 STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
+COLORS = (MEAN, DATA, "#009E73", "#CC79A7", "#E69F00")
+STYLES = ("-", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 SPLIT_NAMES = {"id": "in distribution", "ood": "out of distribution"}
 
 
-def draw_all(folder: Path, dataset: Dataset, predictives: Mapping[str, Predictive], title: str) -> None:
+def draw_all(folder: Path, results: Mapping[str, Result], panels: Panels, title: str) -> None:
     """Draw every figure that fits the quantities of a problem."""
     with mpl.rc_context(STYLE):
-        for name, data in dataset.items():
-            if len(data.coordinates) == 1:
-                save(bands(name, data, predictives[name], title), folder / f"{name}_bands.png")
-            if len(data.coordinates) == 1 and np.ptp(predictives[name].aleatoric_var) > 1e-12:
-                save(noise_bands(name, data, predictives[name], title), folder / f"{name}_noise.png")
-            save(calibration_plot(name, data, predictives[name], title), folder / f"{name}_calibration.png")
+        for name, found in results.items():
+            if len(found.coordinates) == 1:
+                save(bands(name, found, title), folder / f"{name}_bands.png")
+                for kind, standard in found.standards.items():
+                    save(bands(name, found, f"{title}, {kind}", standard), folder / f"{name}_bands_{kind}.png")
+            if len(found.coordinates) == 1 and np.ptp(found.aleatoric_std) > 1e-6:
+                save(noise_bands(name, found, title), folder / f"{name}_noise.png")
+            save(calibration_plot(name, found, title), folder / f"{name}_calibration.png")
+        if panels:
+            save(distributions(panels, title), folder / "distributions.png")
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -40,46 +47,67 @@ def save(figure: Figure, path: Path) -> None:
     write_atomically(path, lambda target: figure.savefig(target, dpi=200))
 
 
-def bands(name: str, data: QuantityData, found: Predictive, title: str) -> Figure:
-    """Mean with 95 % total and epistemic bands, training data and exact function over one coordinate."""
+def bands(name: str, found: Result, title: str, standard: Standard | None = None) -> Figure:
+    """Mean with 95 % bands, training data and exact function over one coordinate.
+
+    Before calibration the bands are total and epistemic, after it the calibrated one and, as a line, what it was.
+    """
     figure = Figure(figsize=(5.0, 3.6), layout="constrained")
     axes = figure.add_subplot()
-    x = data.test.x[:, 0]
-    factor = ndtri(0.975)
-    mean, total, epistemic = found.mean[:, 0], factor * found.std[:, 0], factor * found.epistemic_std[:, 0]
-    axes.fill_between(x, mean - total, mean + total, color=TOTAL, alpha=0.35, lw=0, label="95 % total")
-    axes.fill_between(x, mean - epistemic, mean + epistemic, color=EPISTEMIC, alpha=0.45, lw=0, label="95 % epistemic")
-    for segment, label in zip(segments(data.reference[:, 0]), ["exact", *[None] * len(x)], strict=False):
-        axes.plot(x[segment], data.reference[segment, 0], color=EXACT, lw=1.2, ls="--", label=label)
+    x, mean, std = found.x[:, 0], found.mean[:, 0], found.std[:, 0]
+    lower, upper = UNCALIBRATED.interval(LEVEL)
+    if standard is None:
+        spread = found.epistemic_std[:, 0]
+        axes.fill_between(x, mean + lower * std, mean + upper * std, color=TOTAL, alpha=0.35, lw=0, label="95 % total")
+        axes.fill_between(
+            x, mean + lower * spread, mean + upper * spread, color=EPISTEMIC, alpha=0.45, lw=0, label="95 % epistemic"
+        )
+    else:
+        for bound, label in ((lower, "95 % before"), (upper, None)):
+            axes.plot(x, mean + bound * std, color=EPISTEMIC, lw=0.9, ls=":", label=label)
+        lower, upper = standard.interval(LEVEL)
+        axes.fill_between(
+            x, mean + lower * std, mean + upper * std, color=TOTAL, alpha=0.35, lw=0, label="95 % calibrated"
+        )
+        mean = mean + standard.mean * std
+    for segment, label in zip(segments(found.reference[:, 0]), ["exact", *[None] * len(x)], strict=False):
+        axes.plot(x[segment], found.reference[segment, 0], color=EXACT, lw=1.2, ls="--", label=label)
     axes.plot(x, mean, color=MEAN, lw=1.5, label="mean")
-    axes.plot(data.train.x[:, 0], data.train.y[:, 0], "o", color=DATA, ms=3.5, label="training data")
-    axes.set(xlabel=data.coordinates[0], ylabel=name, title=title)
+    axes.plot(found.train.x[:, 0], found.train.y[:, 0], "o", color=DATA, ms=3.5, label="training data")
+    axes.set(xlabel=found.coordinates[0], ylabel=name, title=title, ylim=frame(found))
     axes.margins(x=0)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=7.5)
     return figure
 
 
-def noise_bands(name: str, data: QuantityData, found: Predictive, title: str) -> Figure:
+def frame(found: Result) -> tuple[float, float]:
+    """Limits that depend on the problem alone, so that figures of different methods can be laid side by side."""
+    known = np.concatenate([found.reference.ravel(), found.train.y.ravel()])
+    low, high = float(known.min()), float(known.max())
+    return low - 0.6 * (high - low), high + 0.6 * (high - low)
+
+
+def noise_bands(name: str, found: Result, title: str) -> Figure:
     """The predicted noise over one coordinate, with its own 95 % epistemic band, and the true one."""
     figure = Figure(figsize=(5.0, 3.0), layout="constrained")
     axes = figure.add_subplot()
-    x, factor = data.test.x[:, 0], ndtri(0.975)
-    mean, spread = found.noise_std[0][:, 0], factor * found.noise_std[1][:, 0]
+    x, mean, spread = found.x[:, 0], found.noise_mean[:, 0], UNCALIBRATED.interval(LEVEL)[1] * found.noise_spread[:, 0]
     lower = np.maximum(mean - spread, 0)
     axes.fill_between(x, lower, mean + spread, color=EPISTEMIC, alpha=0.35, lw=0, label="95 % epistemic")
     axes.plot(x, mean, color=MEAN, lw=1.5, label="predicted")
-    if data.noise_reference is not None:
-        axes.plot(x, data.noise_reference[:, 0], color=EXACT, lw=1.2, ls="--", label="true")
-    train = data.train.x[:, 0]
+    if found.noise_reference is not None:
+        axes.plot(x, found.noise_reference[:, 0], color=EXACT, lw=1.2, ls="--", label="true")
+    train = found.train.x[:, 0]
     axes.plot(train, np.zeros_like(train), "|", color=DATA, ms=8, label="training data")
-    top = max(np.quantile(mean, 0.98) * 1.5, 1e-9)
-    axes.set(xlabel=data.coordinates[0], ylabel=f"noise of {name} (std)", title=title, ylim=(-0.03 * top, top))
+    known = mean if found.noise_reference is None else found.noise_reference
+    top = max(np.quantile(known, 0.98) * 2, 1e-9)
+    axes.set(xlabel=found.coordinates[0], ylabel=f"noise of {name} (std)", title=title, ylim=(-0.03 * top, top))
     axes.margins(x=0)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=7.5)
     return figure
 
 
-def distributions(panels: Mapping[str, Mapping[str, np.ndarray]], title: str) -> Figure:
+def distributions(panels: Panels, title: str) -> Figure:
     """Densities of samples, one panel per quantity: what was assumed before, and what was learned.
 
     Every curve is scaled to its own peak: a prior and what is left of it after the data differ by orders of magnitude.
@@ -115,22 +143,22 @@ def segments(values: np.ndarray) -> list[slice]:
     return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
-def calibration_plot(name: str, data: QuantityData, found: Predictive, title: str) -> Figure:
-    """Observed against expected proportion of readings below each predicted quantile."""
-    figure = Figure(figsize=(3.6, 3.6), layout="constrained")
-    axes = figure.add_subplot()
+def calibration_plot(name: str, found: Result, title: str) -> Figure:
+    """Observed against expected proportion of readings below each predicted quantile, before and after calibration."""
+    standards = {"": UNCALIBRATED, **found.standards}
+    figure = Figure(figsize=(3.6 * min(len(found.splits), 2), 3.9), layout="constrained")
     levels = np.linspace(0, 1, metrics.N_LEVELS)
-    axes.plot([0, 1], [0, 1], color=EXACT, lw=1, ls="--", label="ideal")
-    for (split, mask), color, style in zip(
-        data.splits.items(), (MEAN, DATA, "#009E73"), ("-", "-.", ":"), strict=False
-    ):
-        if not mask.any():
-            continue
-        arguments = found.mean[mask], found.std[mask], data.test.y[mask]
-        observed = metrics.observed_proportions(*arguments, levels)
-        label = f"{SPLIT_NAMES.get(split, split)} (RMSCE {metrics.rmsce(*arguments):.3f})"
-        axes.plot(levels, observed, color=color, ls=style, lw=1.5, label=label)
-    axes.set(xlabel="expected proportion", ylabel="observed proportion", title=f"{title}: {name}")
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.legend(fontsize=7, loc="upper left")
+    splits = {split: mask for split, mask in found.splits.items() if mask.any()}
+    for axes, (split, mask) in zip(figure.subplots(1, len(splits), squeeze=False)[0], splits.items(), strict=True):
+        axes.plot([0, 1], [0, 1], color=EXACT, lw=1, ls="--", label="ideal")
+        for (kind, standard), color, style in zip(standards.items(), COLORS, STYLES, strict=False):
+            arguments = found.mean[mask], found.std[mask], found.test_y[mask]
+            observed = metrics.observed_proportions(*arguments, levels, standard)
+            label = f"{kind or 'uncalibrated'} (RMSCE {metrics.rmsce(*arguments, standard):.3f})"
+            axes.plot(levels, observed, color=color, ls=style, lw=1.5, label=label)
+        axes.set(xlabel="expected proportion", title=SPLIT_NAMES.get(split, split))
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        axes.legend(fontsize=6.5, loc="lower right")
+    figure.axes[0].set_ylabel("observed proportion")
+    figure.suptitle(f"{title}: {name}", fontsize=9)
     return figure

@@ -18,12 +18,22 @@ from typing import Any, Literal
 from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.files import first_line
 
 log = logging.getLogger(__name__)
 
 PARENT_VARIABLE = "SCIUQ_PARENT_RUN"
 MAX_PARAM = 500
-OUTPUTS = ("metrics.json", "predictions.npz", "samples.safetensors", "run.log", "figures", ".hydra")
+OUTPUTS = (
+    "metrics.json",
+    "predictions.npz",
+    "calibration.json",
+    "distributions.npz",
+    "samples.safetensors",
+    "run.log",
+    "figures",
+    ".hydra",
+)
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 
@@ -71,7 +81,7 @@ class Tracker:
             with lock:
                 self.find_experiment()
         except Exception as error:  # drivers, servers and files fail in ways of their own
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            reason = hide_password(first_line(error))
             raise ConfigError(
                 f"tracking.uri={hide_password(self.uri)} cannot be used ({reason}): start the server, name another, "
                 "or run with tracking=none."
@@ -172,7 +182,7 @@ def guarded(action: Callable[[], object], what: str) -> bool:
     try:
         action()
     except Exception as error:  # a store can fail in any way; a trained model must survive all of them
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        reason = hide_password(first_line(error))
         log.warning("MLflow could not %s (%s); the results are in the run folder.", what, reason)
         return False
     return True
@@ -230,6 +240,21 @@ def run_folder(run_id: str) -> Path | None:
     except Exception as error:  # no such run, no such store, or not one of ours
         log.debug("run %s not found: %s", run_id, error)
         return None
+
+
+def update_run(run_id: str, metrics: Mapping[str, Any], folder: Path) -> None:
+    """Log the results of a run anew, in the store of the current folder or of MLFLOW_TRACKING_URI."""
+    tracker = Tracker(os.environ.get("MLFLOW_TRACKING_URI"), "sciuq", Path.cwd())
+    if tracker.database is not None and not tracker.database.is_file():
+        log.warning("There is no %s here: MLflow keeps the earlier results of the run.", tracker.database.name)
+        return
+
+    def update() -> None:
+        tracker.connect()
+        tracker.run_id = run_id
+        tracker.log_results(metrics, folder)
+
+    guarded(update, "take in the new results")
 
 
 def git_commit() -> str:

@@ -12,10 +12,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SCIENCE = [
     *(ROOT / "problems").glob("*.py"),
-    *(path for part in ("methods", "models", "networks") for path in (ROOT / "sciuq_runner" / part).glob("*.py")),
+    *(
+        path
+        for part in ("methods", "models", "networks", "calibration")
+        for path in (ROOT / "sciuq_runner" / part).glob("*.py")
+    ),
     *(
         ROOT / "sciuq_runner" / f"{name}.py"
-        for name in ("target", "predictive", "metrics", "optim", "autodiff", "loop")
+        for name in ("target", "predictive", "metrics", "results", "optim", "autodiff", "loop")
     ),
 ]
 RUNNER = [*(ROOT / "sciuq_runner").rglob("*.py"), *(ROOT / "problems").rglob("*.py")]

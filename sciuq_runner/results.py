@@ -1,0 +1,235 @@
+"""What a run leaves behind about every quantity, in memory and in its folder: enough for metrics and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sciuq_runner import files, metrics
+from sciuq_runner.calibration.base import Calibrator, Standard, read_standard
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.predictive import Predictive
+from sciuq_runner.problem import Array, QuantityData, Readings
+
+PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
+
+Panels = Mapping[str, Mapping[str, Array]]
+"""Samples of distributions before and after learning, by panel and label of a figure."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Readings ``y[N, D_q]`` at ``x[N, D]`` with the prediction there."""
+
+    x: Array
+    y: Array
+    mean: Array
+    std: Array
+
+    @classmethod
+    def of(cls, readings: Readings, found: Predictive) -> Held:
+        return cls(readings.x, readings.y, found.mean, found.std)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def residuals(self) -> Array:
+        """Scaled residuals."""
+        return (self.y - self.mean) / self.std
+
+
+@dataclass(frozen=True)
+class Result:
+    """One quantity on its test grid, with the readings that trained and those that calibrate it.
+
+    ``standards`` are the distributions of the scaled residual after calibration, by the name of the calibrator.
+    """
+
+    coordinates: tuple[str, ...]
+    x: Array
+    mean: Array
+    aleatoric_std: Array
+    epistemic_std: Array
+    noise_mean: Array
+    noise_spread: Array
+    reference: Array
+    test_y: Array
+    clean_rl2e: bool
+    noise_reference: Array | None
+    splits: Mapping[str, Array]
+    train: Held
+    calibration: Held
+    standards: Mapping[str, Standard]
+
+    @property
+    def std(self) -> Array:
+        """Total standard deviation before calibration."""
+        return np.hypot(self.aleatoric_std, self.epistemic_std)
+
+    def calibrate(self, calibrators: Mapping[str, Calibrator], z: Array) -> Result:
+        """Fit calibrators to scaled residuals; without any, predictions stay as they are."""
+        fitted = {name: calibrator.fit(z) for name, calibrator in calibrators.items()} if len(z) else {}
+        return replace(self, standards=fitted)
+
+    def evaluate(self) -> dict[str, dict[str, float]]:
+        """Metrics of every split before calibration (``id``) and after (``cal_id``; ``cal_var_id`` if by several)."""
+        standards: dict[str, Standard | None] = {"": None}
+        if self.standards:
+            standards["cal_"] = next(iter(self.standards.values()))
+        if len(self.standards) > 1:
+            standards |= {f"cal_{name}_": standard for name, standard in self.standards.items()}
+        found = {}
+        for prefix, standard in standards.items():
+            for split, mask in self.splits.items():
+                if mask.any():
+                    reference = self.reference[mask] if self.clean_rl2e else None
+                    parts = self.mean[mask], self.std[mask], self.test_y[mask], reference
+                    extra = () if standard is None else (standard,)
+                    found[f"{prefix}{split}"] = metrics.evaluate(*parts, *extra)
+        return found
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything but the calibrated distributions, by name."""
+        found = {
+            "coordinates": np.array(self.coordinates),
+            "x": self.x,
+            "mean": self.mean,
+            "aleatoric_std": self.aleatoric_std,
+            "epistemic_std": self.epistemic_std,
+            "noise_mean": self.noise_mean,
+            "noise_spread": self.noise_spread,
+            "reference": self.reference,
+            "test_y": self.test_y,
+            "clean_rl2e": np.array(self.clean_rl2e),
+        }
+        if self.noise_reference is not None:
+            found["noise_reference"] = self.noise_reference
+        for name, held in (("train", self.train), ("calibration", self.calibration)):
+            found |= {f"{name}_x": held.x, f"{name}_y": held.y, f"{name}_mean": held.mean, f"{name}_std": held.std}
+        found |= {f"split_{split}": mask for split, mask in self.splits.items()}
+        for number, (name, standard) in enumerate(self.standards.items()):
+            for prefix in ("cal", f"cal_{name}") if number == 0 else (f"cal_{name}",):
+                found[f"{prefix}_mean"] = self.mean + self.std * standard.mean
+                found[f"{prefix}_std"] = self.std * standard.std
+        return found
+
+
+def collect(data: QuantityData, test: Predictive, train: Predictive, calibration: Predictive) -> Result:
+    """Join the data of a quantity and the predictions at its points."""
+    return Result(
+        data.coordinates,
+        data.test.x,
+        test.mean,
+        test.aleatoric_std,
+        test.epistemic_std,
+        *test.noise_std,
+        data.reference,
+        data.test.y,
+        data.clean_rl2e,
+        data.noise_reference,
+        data.splits,
+        Held.of(data.train, train),
+        Held.of(data.calibration, calibration),
+        {},
+    )
+
+
+def write_results(folder: Path, results: Mapping[str, Result]) -> None:
+    """Predictions and calibrated distributions of a run."""
+    arrays = {
+        f"{name}_{key}": np.asarray(array) for name, item in results.items() for key, array in item.arrays().items()
+    }
+    files.write_npz(folder / PREDICTIONS, {"quantities": np.array(list(results)), **arrays})
+    files.write_json(folder / CALIBRATION, calibrations(results))
+
+
+def calibrations(results: Mapping[str, Result]) -> dict[str, dict[str, object]]:
+    """Calibrated distributions as plain values: by quantity, then by calibrator."""
+    return {
+        name: {kind: standard.to_dict() for kind, standard in item.standards.items()} for name, item in results.items()
+    }
+
+
+def read_calibrations(path: Path) -> dict[str, dict[str, Standard]]:
+    """Calibrated distributions of a run; empty where it has none."""
+    if not path.is_file():
+        return {}
+    try:
+        return {
+            name: {kind: read_standard(values) for kind, values in kinds.items()}
+            for name, kinds in files.read_json(path).items()
+        }
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path} holds no calibrated distributions ({files.first_line(error)}).") from error
+
+
+def read_results(folder: Path) -> dict[str, Result]:
+    """What :func:`write_results` left in the folder of a finished run."""
+    path = folder / PREDICTIONS
+    if not path.is_file():
+        raise ConfigError(f"{folder} has no {PREDICTIONS}: name the folder of a finished run, or its id in MLflow.")
+    arrays = files.read_npz(path)
+    standards = read_calibrations(folder / CALIBRATION)
+    try:
+        names = [str(name) for name in arrays["quantities"]]
+        return {name: _read(arrays, f"{name}_", standards.get(name, {})) for name in names}
+    except KeyError as error:
+        raise ConfigError(
+            f"{path} lacks the array {error.args[0]}: it is of another version of sciuq_runner."
+        ) from error
+
+
+def _read(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str, Standard]) -> Result:
+    def held(name: str) -> Held:
+        return Held(*(arrays[f"{prefix}{name}_{part}"] for part in ("x", "y", "mean", "std")))
+
+    masks = f"{prefix}split_"
+    return Result(
+        coordinates=tuple(str(name) for name in arrays[f"{prefix}coordinates"]),
+        x=arrays[f"{prefix}x"],
+        mean=arrays[f"{prefix}mean"],
+        aleatoric_std=arrays[f"{prefix}aleatoric_std"],
+        epistemic_std=arrays[f"{prefix}epistemic_std"],
+        noise_mean=arrays[f"{prefix}noise_mean"],
+        noise_spread=arrays[f"{prefix}noise_spread"],
+        reference=arrays[f"{prefix}reference"],
+        test_y=arrays[f"{prefix}test_y"],
+        clean_rl2e=bool(arrays[f"{prefix}clean_rl2e"]),
+        noise_reference=arrays.get(f"{prefix}noise_reference"),
+        splits={name.removeprefix(masks): mask for name, mask in arrays.items() if name.startswith(masks)},
+        train=held("train"),
+        calibration=held("calibration"),
+        standards=standards,
+    )
+
+
+def write_panels(folder: Path, panels: Panels) -> None:
+    """Samples for the figure of learned scales, where any were learned."""
+    if panels:
+        flat = {f"{panel}/{label}": part for panel, parts in panels.items() for label, part in parts.items()}
+        files.write_npz(folder / DISTRIBUTIONS, {name: part.astype(np.float32) for name, part in flat.items()})
+
+
+def read_panels(folder: Path) -> Panels:
+    """What :func:`write_panels` left; empty where nothing was learned."""
+    panels: dict[str, dict[str, Array]] = {}
+    if (folder / DISTRIBUTIONS).is_file():
+        for name, part in files.read_npz(folder / DISTRIBUTIONS).items():
+            panel, _, label = name.rpartition("/")
+            panels.setdefault(panel, {})[label] = part
+    return panels
+
+
+def title_of(metrics: Mapping[str, Any]) -> str:
+    """The title of a run's figures, from its ``metrics.json``."""
+    config = metrics["config"]
+    names = {key: config[key]["_target_"].rpartition(".")[2].lower() for key in ("problem", "method")} | config[
+        "choices"
+    ]
+    case = config["problem"].get("case")
+    return f"{names['problem']}{f' ({case})' if case else ''}, {names['method']}"

@@ -1,0 +1,136 @@
+"""What one does with a finished run: calibrate it anew, draw its figures again, predict at points of one's own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sciuq_runner.commands import Parser, conclude, find_run
+from sciuq_runner.errors import ConfigError
+
+
+def calibrate(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``sciuq-calibrate``."""
+    conclude("sciuq-calibrate", lambda: _calibrate(sys.argv[1:] if argv is None else argv))
+
+
+def plot(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``sciuq-plot``."""
+    conclude("sciuq-plot", lambda: _plot(sys.argv[1:] if argv is None else argv))
+
+
+def predict(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``sciuq-predict``."""
+    conclude("sciuq-predict", lambda: _predict(sys.argv[1:] if argv is None else argv))
+
+
+def _parser(name: str, description: str) -> argparse.ArgumentParser:
+    parser = Parser(prog=name, description=description, allow_abbrev=False)
+    parser.add_argument("run", metavar="RUN", help="folder of a finished run, or its id in MLflow")
+    return parser
+
+
+def _calibrate(arguments: Sequence[str]) -> None:
+    parser = _parser(
+        "sciuq-calibrate", "Recalibrate a finished run from its saved predictions; nothing is trained anew."
+    )
+    parser.add_argument("settings", metavar="KEY=VALUE", nargs="+", help="calibration=[var,cdf] calibration.n=20 ...")
+    options = parser.parse_args(arguments)
+    folder = find_run(options.run)
+
+    from sciuq_runner import files
+    from sciuq_runner.assembly import CalibrationSettings, build_calibrators
+    from sciuq_runner.composition import compose, plain, register_resolvers
+    from sciuq_runner.console import print_summary
+    from sciuq_runner.pipeline import calibrated
+    from sciuq_runner.results import CALIBRATION, calibrations, read_results, write_results
+    from sciuq_runner.resume import read_origin
+    from sciuq_runner.schema import construct
+    from sciuq_runner.tracking import update_run
+
+    register_resolvers()
+    wrong = [item for item in options.settings if not item.startswith(("calibration=", "calibration."))]
+    if wrong:
+        raise ConfigError(
+            f"{wrong[0]} is not a setting of the calibration: give calibration=NAME or calibration.KEY=VALUE."
+        )
+    known = files.read_json(folder / "metrics.json")
+    chosen = plain(compose([*options.settings], None))["calibration"]
+    settings, saved = construct(CalibrationSettings, chosen, "calibration"), read_results(folder)
+    calibrators = build_calibrators(settings.by)
+    for name, item in saved.items():
+        there = len(item.train if settings.data == "train" else item.calibration)
+        if calibrators and there < (settings.n or 1):
+            raise ConfigError(f"calibration.n={settings.n} is more than the {there} readings of {name} that were kept.")
+    seed = int(known["config"]["seed"])
+    results = {name: calibrated(item, settings, calibrators, seed) for name, item in saved.items()}
+    for name, item in results.items():
+        kept = {split: values for split, values in known[name].items() if not split.startswith("cal_")}
+        fresh = {split: values for split, values in item.evaluate().items() if split.startswith("cal_")}
+        known[name] = {**kept, **fresh}
+    known["config"]["calibration"] = chosen
+    known["config"]["choices"]["calibration"] = ",".join(calibrators) or "none"
+    write_results(folder, results)
+    files.write_json(folder / "model" / CALIBRATION, calibrations(results))
+    files.write_json(folder / "metrics.json", known)
+    _redraw(folder)
+    origin = read_origin(folder)
+    if origin is not None and origin.mlflow_run is not None:
+        update_run(origin.mlflow_run, known, folder)
+    print_summary(known, folder, None)
+
+
+def _plot(arguments: Sequence[str]) -> None:
+    parser = _parser("sciuq-plot", "Draw the figures of a finished run again, from its saved predictions alone.")
+    folder = find_run(parser.parse_args(arguments).run)
+    for path in _redraw(folder):
+        print(path)
+
+
+def _redraw(folder: Path) -> list[Path]:
+    """All figures of a run, from what is in its folder."""
+    from sciuq_runner import files, plots
+    from sciuq_runner.results import read_panels, read_results, title_of
+
+    results, panels = read_results(folder), read_panels(folder)
+    title = title_of(files.read_json(folder / "metrics.json"))
+    for old in (folder / "figures").glob("*.png"):
+        old.unlink()
+    plots.draw_all(folder / "figures", results, panels, title)
+    return sorted((folder / "figures").glob("*.png"))
+
+
+def _predict(arguments: Sequence[str]) -> None:
+    parser = _parser("sciuq-predict", "Mean, uncertainty and 95 %% bounds of a finished run at points of your own.")
+    parser.add_argument("points", metavar="POINTS.csv", type=Path, help="a table with a column for every coordinate")
+    parser.add_argument("-o", "--output", metavar="OUT.csv", type=Path, help="where to write (standard output)")
+    parser.add_argument("--quantity", metavar="NAME", help="what to predict (the first quantity of the problem)")
+    options = parser.parse_args(arguments)
+    model = find_run(options.run) / "model"
+    if not model.is_dir():
+        raise ConfigError(f"{options.run} holds no model: the run did not finish.")
+
+    import pandas as pd
+
+    from sciuq_runner.emulator import Emulator
+    from sciuq_runner.files import first_line, write_atomically
+    from sciuq_runner.pyfunc import PyFunc
+
+    if not options.points.is_file():
+        raise ConfigError(f"{options.points} is not a file: name a CSV file with the points.")
+    try:
+        points = pd.read_csv(options.points, skipinitialspace=True)
+    except (ValueError, pd.errors.ParserError) as error:
+        raise ConfigError(f"{options.points} cannot be read as CSV ({first_line(error)}).") from error
+    if not len(points):
+        raise ConfigError(f"{options.points} holds no points: one row per point is needed below the names of columns.")
+    emulator = Emulator(model)
+    found = PyFunc(emulator).predict(points, {"quantity": options.quantity})
+    table = pd.concat([points[list(emulator.coordinates(options.quantity))], found], axis=1)
+    if options.output is None:
+        print(table.to_csv(index=False), end="")
+    else:
+        write_atomically(options.output, lambda target: table.to_csv(target, index=False))
+        print(f"{len(table)} predictions: {options.output}")
