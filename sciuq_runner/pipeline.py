@@ -94,7 +94,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
     try:
         from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
 
-        plots.draw_all(folder / "figures", found, panels, title_of(results))
+        plots.draw_all(folder / "figures", found, panels, run.calibrators, settings.seed, title_of(results))
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
     for warning in warnings:

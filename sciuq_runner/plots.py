@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from scipy.stats import gaussian_kde
 
 from sciuq_runner import metrics
-from sciuq_runner.calibration.base import UNCALIBRATED, Standard
+from sciuq_runner.calibration.base import UNCALIBRATED, Calibrator, Standard
 from sciuq_runner.files import write_atomically
 from sciuq_runner.results import Panels, Result
+from sciuq_runner.seeds import stream
 
 LEVEL = 0.95
 
@@ -27,7 +28,14 @@ STYLES = ("-", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 SPLIT_NAMES = {"id": "in distribution", "ood": "out of distribution"}
 
 
-def draw_all(folder: Path, results: Mapping[str, Result], panels: Panels, title: str) -> None:
+def draw_all(
+    folder: Path,
+    results: Mapping[str, Result],
+    panels: Panels,
+    calibrators: Mapping[str, Calibrator],
+    seed: int,
+    title: str,
+) -> None:
     """Draw every figure that fits the quantities of a problem."""
     with mpl.rc_context(STYLE):
         for name, found in results.items():
@@ -38,6 +46,9 @@ def draw_all(folder: Path, results: Mapping[str, Result], panels: Panels, title:
             if len(found.coordinates) == 1 and np.ptp(found.aleatoric_std) > 1e-6:
                 save(noise_bands(name, found, title), folder / f"{name}_noise.png")
             save(calibration_plot(name, found, title), folder / f"{name}_calibration.png")
+            if calibrators and len(found.calibration) > 1:
+                drawn = calibration_size(name, found, calibrators, seed, title)
+                save(drawn, folder / f"{name}_calibration_size.png")
         if panels:
             save(distributions(panels, title), folder / "distributions.png")
 
@@ -161,4 +172,22 @@ def calibration_plot(name: str, found: Result, title: str) -> Figure:
         axes.legend(fontsize=6.5, loc="lower right")
     figure.axes[0].set_ylabel("observed proportion")
     figure.suptitle(f"{title}: {name}", fontsize=9)
+    return figure
+
+
+def calibration_size(name: str, found: Result, calibrators: Mapping[str, Calibrator], seed: int, title: str) -> Figure:
+    """RMSCE against the number of calibration readings: mean over draws of them, with one standard deviation."""
+    split, mask = next(iter(found.splits.items()))
+    figure = Figure(figsize=(5.0, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    before = metrics.rmsce(found.mean[mask], found.std[mask], found.test_y[mask])
+    axes.axhline(before, color=EXACT, lw=1.2, ls="--", label="uncalibrated")
+    sizes, errors = found.rmsce_by_size(calibrators, stream(seed, "calibration size"))
+    for (kind, values), color, style in zip(errors.items(), COLORS[1:], STYLES[1:], strict=False):
+        mean, spread = values.mean(1), values.std(1)
+        axes.plot(sizes, mean, color=color, ls=style, lw=1.5, marker="o", ms=3, label=kind)
+        axes.fill_between(sizes, mean - spread, mean + spread, color=color, alpha=0.12, lw=0)
+    axes.set(xlabel="calibration readings", ylabel=f"RMSCE of {name}, {SPLIT_NAMES.get(split, split)}", title=title)
+    axes.set(xlim=(0, sizes[-1] + 2), ylim=(0, 0.35))
+    axes.legend(fontsize=7.5, ncols=3)
     return figure

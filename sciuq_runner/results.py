@@ -17,6 +17,8 @@ from sciuq_runner.problem import Array, QuantityData, Readings
 
 PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
 
+SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
+
 Panels = Mapping[str, Mapping[str, Array]]
 """Samples of distributions before and after learning, by panel and label of a figure."""
 
@@ -92,6 +94,23 @@ class Result:
                     extra = () if standard is None else (standard,)
                     found[f"{prefix}{split}"] = metrics.evaluate(*parts, *extra)
         return found
+
+    def rmsce_by_size(
+        self, calibrators: Mapping[str, Calibrator], rng: np.random.Generator
+    ) -> tuple[list[int], dict[str, Array]]:
+        """RMSCE on the first split after calibration with few readings: sizes, and ``[size, draw]`` by calibrator.
+
+        Each size is tried with several draws of readings from those that were held out.
+        """
+        z, mask = self.calibration.residuals, next(iter(self.splits.values()))
+        sizes = [n for n in SIZES if n <= len(z)]
+        chosen = [[rng.permutation(len(z))[:n] for _ in range(N_DRAWS)] for n in sizes]
+        test = self.mean[mask], self.std[mask], self.test_y[mask]
+        found = {
+            name: np.array([[metrics.rmsce(*test, calibrator.fit(z[part])) for part in parts] for parts in chosen])
+            for name, calibrator in calibrators.items()
+        }
+        return sizes, found
 
     def arrays(self) -> dict[str, Array]:
         """Everything but the calibrated distributions, by name."""

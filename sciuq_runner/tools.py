@@ -92,13 +92,15 @@ def _plot(arguments: Sequence[str]) -> None:
 def _redraw(folder: Path) -> list[Path]:
     """All figures of a run, from what is in its folder."""
     from sciuq_runner import files, plots
+    from sciuq_runner.assembly import build_calibrators
     from sciuq_runner.results import read_panels, read_results, title_of
 
     results, panels = read_results(folder), read_panels(folder)
-    title = title_of(files.read_json(folder / "metrics.json"))
+    known = files.read_json(folder / "metrics.json")
+    calibrators = build_calibrators(known["config"]["calibration"].get("by", {}))
     for old in (folder / "figures").glob("*.png"):
         old.unlink()
-    plots.draw_all(folder / "figures", results, panels, title)
+    plots.draw_all(folder / "figures", results, panels, calibrators, known["config"]["seed"], title_of(known))
     return sorted((folder / "figures").glob("*.png"))
 
 

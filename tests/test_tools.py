@@ -56,6 +56,7 @@ def test_several_calibrations_cost_one_training(run):
     assert {path.name for path in (run / "figures").iterdir()} >= {
         "distributions.png",
         "u_calibration.png",
+        "u_calibration_size.png",
         *(f"u_bands_{kind}.png" for kind in CALIBRATORS),
     }
 
