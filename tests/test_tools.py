@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -182,38 +189,75 @@ def test_a_damaged_run_is_named(place, run, tmp_path):
     assert "is the file complete?" in found.stderr
 
 
+@contextmanager
+def server(*arguments: str, cwd: Path, **variables: str) -> Iterator[Callable[..., Any]]:
+    """A real ``mlflow`` server on a free port of loopback, and a function that asks it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # MLflow starts uvicorn by its name
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", *arguments, "--port", str(port)],
+        cwd=cwd,
+        env=environment(PATH=path, **variables),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def ask(path: str, body: dict[str, Any]) -> Any:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        deadline = time.monotonic() + 180
+        while True:
+            try:
+                return json.load(urllib.request.urlopen(request, timeout=60))
+            except urllib.error.HTTPError:
+                raise
+            except OSError:
+                if time.monotonic() > deadline or process.poll() is not None:
+                    raise
+                time.sleep(0.3)
+
+    try:
+        yield ask
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+
 def test_the_model_is_served(place, run):
-    """The same numbers through ``mlflow models serve``, over loopback."""
+    """The same numbers through ``mlflow models serve``."""
     from mlflow import MlflowClient
 
     run_id = json.loads((run / "resume.json").read_text())["mlflow_run"]
     uri = f"sqlite:///{place / 'mlflow.db'}"
     (*_, model) = MlflowClient(uri).get_run(run_id).outputs.model_outputs
-    port = "5871"
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/{model.model_id}", "-p", port]
-    server = subprocess.Popen(
-        [*command, "--env-manager", "local"],
-        cwd=place,
-        env=environment(MLFLOW_TRACKING_URI=uri),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/invocations",
-        json.dumps({"dataframe_split": {"columns": ["x"], "data": [[-0.5], [0.25]]}}).encode(),
-        {"Content-Type": "application/json"},
-    )
-    try:
-        answer = None
-        deadline = time.monotonic() + 180
-        while answer is None and time.monotonic() < deadline and server.poll() is None:
-            try:
-                answer = json.load(urllib.request.urlopen(request, timeout=30))["predictions"]
-            except OSError:
-                time.sleep(0.5)
-        assert answer is not None
-        assert {"mean", "std", "lower", "upper", "cal_lower", "cal_upper"} <= set(answer[0])
-        assert answer[0]["lower"] < answer[0]["mean"] < answer[0]["upper"]
-    finally:
-        server.terminate()
-        server.wait()
+    command = ["models", "serve", "--model-uri", f"models:/{model.model_id}", "--env-manager", "local"]
+    with server(*command, cwd=place, MLFLOW_TRACKING_URI=uri) as ask:
+        points = {"columns": ["x"], "data": [[-0.5], [0.25]]}
+        answer = ask("/invocations", {"dataframe_split": points})["predictions"]
+        with pytest.raises(urllib.error.HTTPError):
+            ask("/invocations", {"dataframe_split": {"columns": ["y"], "data": [[1.0]]}})
+    (place / "served.csv").write_text("x\n-0.5\n0.25\n")
+    table = pd.read_csv(io.StringIO(tool("predict", str(run), "served.csv", cwd=place).stdout))
+    for name in ("mean", "std", "aleatoric_std", "epistemic_std", "lower", "upper", "cal_lower", "cal_upper"):
+        np.testing.assert_allclose([row[name] for row in answer], table[name], rtol=1e-9)
+
+
+def test_runs_are_found_in_the_real_server(place, run):
+    """Parameters that can be filtered, metrics grouped by quantity and split, figures among the artifacts."""
+    store = ["--backend-store-uri", f"sqlite:///{place / 'mlflow.db'}"]
+    with server("server", *store, "--workers", "1", cwd=place) as ask:
+        experiments = ask("/api/2.0/mlflow/experiments/search", {"max_results": 10})["experiments"]
+        (number,) = [item["experiment_id"] for item in experiments if item["name"] == "sciuq"]
+        query = {"experiment_ids": [number], "filter": "params.method = 'mfvi' and metrics.`u/id/rl2e` < 100"}
+        (found,) = ask("/api/2.0/mlflow/runs/search", query)["runs"]
+        query["filter"] = "params.method = 'hmc'"
+        assert not ask("/api/2.0/mlflow/runs/search", query).get("runs")
+    values = {item["key"]: item["value"] for item in found["data"]["metrics"]}
+    assert values["u/cal_id/rmsce"] == pytest.approx(read_metrics(run)["u"]["cal_id"]["rmsce"])
+    figures = Path(found["info"]["artifact_uri"].removeprefix("file://")) / "figures"
+    assert (figures / "u_bands.png").is_file()
