@@ -27,6 +27,18 @@ def environment(**extra: str) -> dict[str, str]:
     return {**kept, "OMP_NUM_THREADS": "1", "COLUMNS": "120", **extra}
 
 
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The real program at work in ``folder``; its lines can be read while they come."""
+    return subprocess.Popen(
+        program(*arguments),
+        cwd=folder,
+        env=environment(PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 

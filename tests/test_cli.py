@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
-from tests.conftest import environment, program, read_metrics, run_folders
+from tests.conftest import environment, program, read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli
 
@@ -176,14 +176,7 @@ def test_two_first_runs_at_once_both_arrive(tmp_path):
 
 
 def test_ctrl_c_keeps_what_was_computed(tmp_path):
-    process = subprocess.Popen(
-        program("fidelity=smoke", "method.n_samples=200000"),
-        cwd=tmp_path,
-        env=environment(PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = start(tmp_path, "fidelity=smoke", "method.n_samples=200000")
     assert process.stdout is not None
     seen: list[str] = []
     for line in process.stdout:
@@ -296,14 +289,7 @@ def test_numbers_that_go_wrong_stop_the_run_with_a_sentence(cli, tmp_path):
 
 
 def test_ctrl_c_ends_a_whole_sweep(tmp_path):
-    process = subprocess.Popen(
-        program("-m", "fidelity=smoke", "method.n_samples=200000", "seed=0,1,2"),
-        cwd=tmp_path,
-        env=environment(PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = start(tmp_path, "-m", "fidelity=smoke", "method.n_samples=200000", "seed=0,1,2")
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("sampling"):
