@@ -129,6 +129,12 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
         dtype=getattr(torch, settings.dtype),
         device=choose_device(settings.device),
     )
+    if run.calibrators and run.calibration.data == "train":
+        for name, data in dataset.items():
+            if len(data.train) < (run.calibration.n or 1):
+                raise ConfigError(
+                    f"calibration.n={run.calibration.n} is more than the {len(data.train)} training readings of {name}."
+                )
     if settings.gold not in (None, "auto"):
         gold_standard(settings.gold, target, dataset, settings.seed)
     refusal = run.method.refuse(target)

@@ -57,7 +57,7 @@ def repeat(step: Callable[..., tuple[Tensor, ...]], times: int, carry: tuple[Ten
 
 def pick(items: Tensor, i: int | Tensor) -> Tensor:
     """``items[i]`` for the counter of :func:`repeat`."""
-    return items[i] if isinstance(i, int) else items.index_select(0, i.reshape(1)).squeeze(0)
+    return items[i] if isinstance(i, int) else items.index_select(0, i.reshape(1).to(items.device)).squeeze(0)
 
 
 def worth_compiling(choice: CompileChoice, n_gradients: int) -> bool:

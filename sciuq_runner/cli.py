@@ -185,6 +185,7 @@ def task(cfg: Any) -> float | None:
         wanted = ("problem", "model", "method", "calibration", "fidelity")
         choices = {key: str(job.runtime.choices.get(key)) for key in wanted}
         built = assemble(config)
+        choices["calibration"] = ",".join(built.calibrators) or "none"  # Hydra does not name a list of choices
         tracker = open_tracker(built.tracking, Path(job.runtime.cwd))
         if tracker is not None:
             tracker.connect()

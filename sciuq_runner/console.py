@@ -53,7 +53,7 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
     if metrics["diagnostics"]:
         print("diagnostics: " + ", ".join(f"{key} {_number(value)}" for key, value in metrics["diagnostics"].items()))
     for name, values in metrics["noise"].items():
-        print(f"learned scale of {name}: {values['mean']:.4g} ± {values['std']:.2g}")
+        print(f"learned scale of {name}: {_number(values['mean'])} ± {_number(values['std'])}")
     print(f"results: {folder}")
     if ui_command:
         print(f"compare runs: {ui_command}")

@@ -1,7 +1,8 @@
 """A trained model one can use afterwards: posterior samples and the settings that give them meaning.
 
-The folder holds ``config.json`` and ``samples.safetensors``: data only. Loading it builds the model from our
-own classes; a class from elsewhere is imported only if the environment variable ``SCIUQ_TRUST`` names its module.
+The folder holds ``config.json``, ``calibration.json`` and ``samples.safetensors``: data only. Loading it builds the
+model from our own classes; a class from elsewhere is imported only if the environment variable ``SCIUQ_TRUST`` names
+its module.
 """
 
 from __future__ import annotations
@@ -39,12 +40,17 @@ def save_emulator(
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
 
 
+def trusted() -> list[str]:
+    """Modules outside the package that the person allows, beside the command line of ``sciuq-run``."""
+    return [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module]
+
+
 class Emulator:
     """Predictions with uncertainty at any points, from a saved model."""
 
     def __init__(self, folder: Path) -> None:
         config = files.read_json(folder / "config.json")
-        trust = [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module]
+        trust = trusted()
         self.problem = build(config["problem"], "problem", Problem, trust)  # type: ignore[type-abstract]
         model = build(config["model"], "model", Model, trust)  # type: ignore[type-abstract]
         self.posterior = read_posterior(*files.read_tensors(folder / SAMPLES))

@@ -66,7 +66,11 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
 
     predictives = {name: predict(target, posterior, name, data.test.x) for name, data in dataset.items()}
     found = {name: result_of(target, posterior, name, data, predictives[name]) for name, data in dataset.items()}
-    found = {name: calibrated(item, run.calibration, run.calibrators, settings.seed) for name, item in found.items()}
+    for name, item in found.items():
+        try:
+            found[name] = calibrated(name, item, run.calibration, run.calibrators, settings.seed)
+        except ValueError as error:  # what was trained must not be lost
+            log.warning("%s is not calibrated: %s", name, error)
     save_emulator(folder / "model", run.config, posterior, calibrations(found))
     gold = {} if isinstance(run.method, GP) else gold_standard(settings.gold, target, dataset, settings.seed)
     diagnostics, warnings = judge(posterior, predictives)
@@ -109,11 +113,18 @@ def result_of(target: Target, posterior: Posterior, name: str, data: QuantityDat
 
 
 def calibrated(
-    result: Result, settings: CalibrationSettings, calibrators: Mapping[str, Calibrator], seed: int
+    name: str, result: Result, settings: CalibrationSettings, calibrators: Mapping[str, Calibrator], seed: int
 ) -> Result:
-    """Fit calibrators; the readings that they see are drawn once per seed, so that fewer are a part of more."""
+    """Fit calibrators; the readings that they see are drawn once per seed, so that fewer are a part of more.
+
+    Raises ``ValueError`` with a sentence where that cannot be.
+    """
     held = result.train if settings.data == "train" else result.calibration
-    used = min(settings.n or len(held), len(held))
+    if not calibrators or (not len(held) and settings.n is None):
+        return result.calibrate({}, held.residuals)  # a quantity without readings stays as it is
+    used = settings.n or len(held)
+    if used > len(held):
+        raise ValueError(f"calibration.n={used} is more than the {len(held)} readings of {name} that there are.")
     if "conformal" in calibrators and used < points_needed(0.95):
         log.warning("From %d readings, conformal intervals carry no guarantee at 95 %%: that takes 19.", used)
     order = stream(seed, "calibration").permutation(len(held))

@@ -35,22 +35,28 @@ def draw_all(
     calibrators: Mapping[str, Calibrator],
     seed: int,
     title: str,
-) -> None:
+) -> list[Path]:
     """Draw every figure that fits the quantities of a problem."""
+    drawn: list[Path] = []
+
+    def add(figure: Figure, name: str) -> None:
+        save(figure, folder / f"{name}.png")
+        drawn.append(folder / f"{name}.png")
+
     with mpl.rc_context(STYLE):
         for name, found in results.items():
             if len(found.coordinates) == 1:
-                save(bands(name, found, title), folder / f"{name}_bands.png")
+                add(bands(name, found, title), f"{name}_bands")
                 for kind, standard in found.standards.items():
-                    save(bands(name, found, f"{title}, {kind}", standard), folder / f"{name}_bands_{kind}.png")
+                    add(bands(name, found, f"{title}, {kind}", standard), f"{name}_bands_{kind}")
             if len(found.coordinates) == 1 and np.ptp(found.aleatoric_std) > 1e-6:
-                save(noise_bands(name, found, title), folder / f"{name}_noise.png")
-            save(calibration_plot(name, found, title), folder / f"{name}_calibration.png")
+                add(noise_bands(name, found, title), f"{name}_noise")
+            add(calibration_plot(name, found, title), f"{name}_calibration")
             if calibrators and len(found.calibration) > 1:
-                drawn = calibration_size(name, found, calibrators, seed, title)
-                save(drawn, folder / f"{name}_calibration_size.png")
+                add(calibration_size(name, found, calibrators, seed, title), f"{name}_calibration_size")
         if panels:
-            save(distributions(panels, title), folder / "distributions.png")
+            add(distributions(panels, title), "distributions")
+    return drawn
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -162,7 +168,8 @@ def calibration_plot(name: str, found: Result, title: str) -> Figure:
     splits = {split: mask for split, mask in found.splits.items() if mask.any()}
     for axes, (split, mask) in zip(figure.subplots(1, len(splits), squeeze=False)[0], splits.items(), strict=True):
         axes.plot([0, 1], [0, 1], color=EXACT, lw=1, ls="--", label="ideal")
-        for (kind, standard), color, style in zip(standards.items(), COLORS, STYLES, strict=False):
+        styles = itertools.cycle(zip(COLORS, STYLES, strict=True))
+        for (kind, standard), (color, style) in zip(standards.items(), styles, strict=False):
             arguments = found.mean[mask], found.std[mask], found.test_y[mask]
             observed = metrics.observed_proportions(*arguments, levels, standard)
             label = f"{kind or 'uncalibrated'} (RMSCE {metrics.rmsce(*arguments, standard):.3f})"
@@ -176,18 +183,23 @@ def calibration_plot(name: str, found: Result, title: str) -> Figure:
 
 
 def calibration_size(name: str, found: Result, calibrators: Mapping[str, Calibrator], seed: int, title: str) -> Figure:
-    """RMSCE against the number of calibration readings: mean over draws of them, with one standard deviation."""
+    """RMSCE against the number of calibration readings: mean over draws of them, with one standard deviation.
+
+    The draws are from one set that was held out, and become more alike as they come near to all of it.
+    """
     split, mask = next(iter(found.splits.items()))
     figure = Figure(figsize=(5.0, 3.4), layout="constrained")
     axes = figure.add_subplot()
     before = metrics.rmsce(found.mean[mask], found.std[mask], found.test_y[mask])
     axes.axhline(before, color=EXACT, lw=1.2, ls="--", label="uncalibrated")
     sizes, errors = found.rmsce_by_size(calibrators, stream(seed, "calibration size"))
-    for (kind, values), color, style in zip(errors.items(), COLORS[1:], STYLES[1:], strict=False):
+    styles = itertools.cycle(zip(COLORS[1:], STYLES[1:], strict=True))
+    for (kind, values), (color, style) in zip(errors.items(), styles, strict=False):
         mean, spread = values.mean(1), values.std(1)
         axes.plot(sizes, mean, color=color, ls=style, lw=1.5, marker="o", ms=3, label=kind)
         axes.fill_between(sizes, mean - spread, mean + spread, color=color, alpha=0.12, lw=0)
     axes.set(xlabel="calibration readings", ylabel=f"RMSCE of {name}, {SPLIT_NAMES.get(split, split)}", title=title)
-    axes.set(xlim=(0, sizes[-1] + 2), ylim=(0, 0.35))
+    worst = max([before, *(float(values.mean(1).max()) for values in errors.values())])
+    axes.set(xlim=(0, sizes[-1] + 2), ylim=(0, 0.35 if worst < 0.33 else 0.6))
     axes.legend(fontsize=7.5, ncols=3)
     return figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,11 +45,12 @@ def _calibrate(arguments: Sequence[str]) -> None:
     from sciuq_runner.assembly import CalibrationSettings, build_calibrators
     from sciuq_runner.composition import compose, plain, register_resolvers
     from sciuq_runner.console import print_summary
+    from sciuq_runner.emulator import trusted
     from sciuq_runner.pipeline import calibrated
     from sciuq_runner.results import CALIBRATION, calibrations, read_results, write_results
     from sciuq_runner.resume import read_origin
     from sciuq_runner.schema import construct
-    from sciuq_runner.tracking import update_run
+    from sciuq_runner.tracking import log_recalibration
 
     register_resolvers()
     wrong = [item for item in options.settings if not item.startswith(("calibration=", "calibration."))]
@@ -57,15 +59,18 @@ def _calibrate(arguments: Sequence[str]) -> None:
             f"{wrong[0]} is not a setting of the calibration: give calibration=NAME or calibration.KEY=VALUE."
         )
     known = files.read_json(folder / "metrics.json")
+    if not any(item.startswith("calibration=") for item in options.settings):
+        raise ConfigError(
+            f"{options.settings[0]} needs a calibrator too: give calibration=var, cdf, crude or conformal."
+        )
     chosen = plain(compose([*options.settings], None))["calibration"]
     settings, saved = construct(CalibrationSettings, chosen, "calibration"), read_results(folder)
-    calibrators = build_calibrators(settings.by)
-    for name, item in saved.items():
-        there = len(item.train if settings.data == "train" else item.calibration)
-        if calibrators and there < (settings.n or 1):
-            raise ConfigError(f"calibration.n={settings.n} is more than the {there} readings of {name} that were kept.")
+    calibrators = build_calibrators(settings.by, trusted())
     seed = int(known["config"]["seed"])
-    results = {name: calibrated(item, settings, calibrators, seed) for name, item in saved.items()}
+    try:
+        results = {name: calibrated(name, item, settings, calibrators, seed) for name, item in saved.items()}
+    except ValueError as error:
+        raise ConfigError(f"{options.run}: {error}") from error
     for name, item in results.items():
         kept = {split: values for split, values in known[name].items() if not split.startswith("cal_")}
         fresh = {split: values for split, values in item.evaluate().items() if split.startswith("cal_")}
@@ -78,7 +83,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
     _redraw(folder)
     origin = read_origin(folder)
     if origin is not None and origin.mlflow_run is not None:
-        update_run(origin.mlflow_run, known, folder)
+        log_recalibration(origin.mlflow_run, known, folder)
     print_summary(known, folder, None)
 
 
@@ -93,19 +98,22 @@ def _redraw(folder: Path) -> list[Path]:
     """All figures of a run, from what is in its folder."""
     from sciuq_runner import files, plots
     from sciuq_runner.assembly import build_calibrators
+    from sciuq_runner.emulator import trusted
     from sciuq_runner.results import read_panels, read_results, title_of
 
     results, panels = read_results(folder), read_panels(folder)
     known = files.read_json(folder / "metrics.json")
-    calibrators = build_calibrators(known["config"]["calibration"].get("by", {}))
-    for old in (folder / "figures").glob("*.png"):
+    calibrators = build_calibrators(known["config"]["calibration"].get("by", {}), trusted())
+    figures = folder / "figures"
+    before = set(figures.glob("*.png"))
+    drawn = plots.draw_all(figures, results, panels, calibrators, known["config"]["seed"], title_of(known))
+    for old in before - set(drawn):  # of a calibration that was replaced
         old.unlink()
-    plots.draw_all(folder / "figures", results, panels, calibrators, known["config"]["seed"], title_of(known))
-    return sorted((folder / "figures").glob("*.png"))
+    return drawn
 
 
 def _predict(arguments: Sequence[str]) -> None:
-    parser = _parser("sciuq-predict", "Mean, uncertainty and 95 %% bounds of a finished run at points of your own.")
+    parser = _parser("sciuq-predict", "Mean, uncertainty and 95 % bounds of a finished run at points of your own.")
     parser.add_argument("points", metavar="POINTS.csv", type=Path, help="a table with a column for every coordinate")
     parser.add_argument("-o", "--output", metavar="OUT.csv", type=Path, help="where to write (standard output)")
     parser.add_argument("--quantity", metavar="NAME", help="what to predict (the first quantity of the problem)")
@@ -123,8 +131,10 @@ def _predict(arguments: Sequence[str]) -> None:
     if not options.points.is_file():
         raise ConfigError(f"{options.points} is not a file: name a CSV file with the points.")
     try:
-        points = pd.read_csv(options.points, skipinitialspace=True)
-    except (ValueError, pd.errors.ParserError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # more fields in a row than columns
+            points = pd.read_csv(options.points, skipinitialspace=True, index_col=False)
+    except (ValueError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise ConfigError(f"{options.points} cannot be read as CSV ({first_line(error)}).") from error
     if not len(points):
         raise ConfigError(f"{options.points} holds no points: one row per point is needed below the names of columns.")

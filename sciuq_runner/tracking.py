@@ -231,30 +231,51 @@ def flatten_params(config: Mapping[str, Any], choices: Mapping[str, str]) -> dic
     return flat
 
 
-def run_folder(run_id: str) -> Path | None:
-    """The folder on this machine that a run of the default store was made in."""
+def existing_store() -> Tracker | None:
+    """The store of the current folder or of MLFLOW_TRACKING_URI, if there is one; nothing is made."""
+    from mlflow import MlflowClient
+
+    quieten()
     tracker = Tracker(os.environ.get("MLFLOW_TRACKING_URI"), "sciuq", Path.cwd())
+    if tracker.database is not None and not tracker.database.is_file():
+        return None
+    tracker.client = MlflowClient(tracker.uri)
+    return tracker
+
+
+def run_folder(run_id: str) -> Path | None:
+    """The folder on this machine that a run of the existing store was made in."""
+    tracker = existing_store()
+    if tracker is None:
+        return None
     try:
-        tracker.connect()
         return Path(tracker.client.get_run(run_id).data.tags["run_folder"])
     except Exception as error:  # no such run, no such store, or not one of ours
         log.debug("run %s not found: %s", run_id, error)
         return None
 
 
-def update_run(run_id: str, metrics: Mapping[str, Any], folder: Path) -> None:
-    """Log the results of a run anew, in the store of the current folder or of MLFLOW_TRACKING_URI."""
-    tracker = Tracker(os.environ.get("MLFLOW_TRACKING_URI"), "sciuq", Path.cwd())
-    if tracker.database is not None and not tracker.database.is_file():
-        log.warning("There is no %s here: MLflow keeps the earlier results of the run.", tracker.database.name)
+def log_recalibration(run_id: str, metrics: Mapping[str, Any], folder: Path) -> None:
+    """A run of its own below the one that was recalibrated: what MLflow holds of that stays as it was."""
+    tracker = existing_store()
+    if tracker is None:
+        log.warning("There is no MLflow database in this folder: the new results are in the run folder alone.")
         return
 
-    def update() -> None:
-        tracker.connect()
-        tracker.run_id = run_id
-        tracker.log_results(metrics, folder)
+    def add() -> None:
+        original = tracker.client.get_run(run_id)
+        choices = metrics["config"]["choices"]
+        ours = {key: value for key, value in original.data.tags.items() if not key.startswith("mlflow.")}
+        tags = {**ours, "calibration": choices["calibration"], "mlflow.parentRunId": run_id}
+        config = {key: value for key, value in metrics["config"].items() if key != "choices"}
+        tracker.experiment_id = original.info.experiment_id
+        tracker.start(f"{original.info.run_name}, {choices['calibration']}", tags, flatten_params(config, choices))
+        try:
+            tracker.log_results(metrics, folder)
+        finally:
+            tracker.end(original.info.status)
 
-    guarded(update, "take in the new results")
+    guarded(add, "take in the new calibration")
 
 
 def git_commit() -> str:

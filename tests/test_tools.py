@@ -105,9 +105,15 @@ def test_recalibration_reaches_folder_model_and_mlflow(place, run):
     assert after["u"]["cal_id"] != before["u"]["cal_cdf_id"]
     assert list(json.loads((run / "model" / "calibration.json").read_text())["u"]) == ["cdf"]
     run_id = json.loads((run / "resume.json").read_text())["mlflow_run"]
-    stored = MlflowClient(f"sqlite:///{place / 'mlflow.db'}").get_run(run_id)
-    assert stored.info.status == "FINISHED"
-    assert stored.data.metrics["u/cal_id/rmsce"] == pytest.approx(after["u"]["cal_id"]["rmsce"])
+    store = MlflowClient(f"sqlite:///{place / 'mlflow.db'}")
+    first = store.get_run(run_id)
+    assert first.data.params["calibration"] == "var,cdf,crude,conformal"
+    assert first.data.metrics["u/cal_id/rmsce"] == pytest.approx(before["u"]["cal_id"]["rmsce"])
+    (added,) = store.search_runs([first.info.experiment_id], f"tags.mlflow.parentRunId = '{run_id}'")
+    assert added.info.status == "FINISHED"
+    assert added.data.params["calibration"] == "cdf"
+    assert added.data.metrics["u/cal_id/rmsce"] == pytest.approx(after["u"]["cal_id"]["rmsce"])
+    assert "u/cal_var_id/rmsce" not in added.data.metrics
     every = ["calibration=[var,cdf,crude,conformal]"]
     assert tool("calibrate", run_id, *every, cwd=place).returncode == 0  # by its id in MLflow, and back to what it was
     assert read_metrics(run)["u"] == before["u"]
@@ -144,6 +150,7 @@ def test_predictions_at_points_of_ones_own(place, run):
         ("y\n1.0\n", "lack the column x"),
         ("x\nnan\n", "finite numbers"),
         ("x\nhello\n", "table of finite numbers"),
+        ("x\n0.1,0.5\n", "cannot be read as CSV"),
         (None, "is not a file"),
     ],
 )
@@ -167,6 +174,7 @@ def test_points_that_are_none_are_named(place, run, content, said):
         (["RUN", "calibration=var", "calibration.n=51"], "more than the 50 readings of u"),
         (["RUN", "calibration=var", "calibration.by.var.criterion=mse"], "calibration.by.var.criterion"),
         (["RUN", "seed=3"], "not a setting of the calibration"),
+        (["RUN", "calibration.n=3"], "needs a calibrator too"),
         (["RUN"], "--help"),
     ],
 )
@@ -254,9 +262,11 @@ def test_runs_are_found_in_the_real_server(place, run):
         experiments = ask("/api/2.0/mlflow/experiments/search", {"max_results": 10})["experiments"]
         (number,) = [item["experiment_id"] for item in experiments if item["name"] == "sciuq"]
         query = {"experiment_ids": [number], "filter": "params.method = 'mfvi' and metrics.`u/id/rl2e` < 100"}
-        (found,) = ask("/api/2.0/mlflow/runs/search", query)["runs"]
+        everything = ask("/api/2.0/mlflow/runs/search", query)["runs"]
         query["filter"] = "params.method = 'hmc'"
         assert not ask("/api/2.0/mlflow/runs/search", query).get("runs")
+    run_id = json.loads((run / "resume.json").read_text())["mlflow_run"]
+    (found,) = [item for item in everything if item["info"]["run_id"] == run_id]
     values = {item["key"]: item["value"] for item in found["data"]["metrics"]}
     assert values["u/cal_id/rmsce"] == pytest.approx(read_metrics(run)["u"]["cal_id"]["rmsce"])
     figures = Path(found["info"]["artifact_uri"].removeprefix("file://")) / "figures"

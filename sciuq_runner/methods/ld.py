@@ -60,7 +60,10 @@ class LD(Method):
                 theta = target.draw_scales(torch.cat([weights, state["theta"][:, target.n_weights :]], 1), generator)
             if not bool(torch.isfinite(theta).all()):
                 raise RunError("A chain of Langevin dynamics left the finite numbers: try a smaller method.step_size.")
-            state.update(chains.init(theta).tensors())
+            try:
+                state.update(chains.init(theta).tensors())
+            except RunError as error:
+                raise RunError("A chain of Langevin dynamics ran away: try a smaller method.step_size.") from error
             loop.show(log_density=state["log_density"].mean().item())
 
         for _ in loop.steps("burn-in", self.n_burn):

@@ -32,7 +32,8 @@ class MFVI(Method):
     the expectation taken over ``n_draws`` reparametrised draws :math:`\mu + \Sigma \odot \eta` in one batch and the
     Kullback-Leibler term in closed form. The standard deviations start at softplus(``initial_rho``). Learned noise and
     prior scales are point estimates that climb the same bound; they wait for ``scale_delay`` steps, because a model
-    that fits nothing yet is best explained by noise and a prior without spread, and then move at ``scale_rate``. With
+    that fits nothing yet is best explained by noise and a prior without spread, and then move at ``scale_rate``. Adam
+    has seen no gradient of theirs till then and makes their first hundred steps several times as long. With
     ``early_stopping`` the state of the best predictive likelihood on the validation readings is kept, of those after
     the wait.
     """
