@@ -36,6 +36,14 @@ def finished_runs(uri: str, experiment: str) -> list[Run]:
     return list(client.search_runs([found.experiment_id], query, max_results=5000))
 
 
+def of_sweep(runs: list[Run], uri: str, name: str) -> list[Run]:
+    """The jobs of the sweeps that were started with ``experiment=name``."""
+    client = MlflowClient(uri)
+    parents = {run.data.tags.get("mlflow.parentRunId") for run in runs} - {None}
+    ours = {parent for parent in parents if f"experiment={name}" in client.get_run(parent).data.tags.get("sweep", "")}
+    return [run for run in runs if run.data.tags.get("mlflow.parentRunId") in ours]
+
+
 def chosen(runs: list[Run], **params: str) -> list[Run]:
     return [run for run in runs if all(run.data.params.get(key) == value for key, value in params.items())]
 
@@ -159,8 +167,8 @@ def main() -> None:
         some = chosen(runs, fidelity="paper", **{"problem.case": case})
         if some:
             pages[f"function_{case}.md"] = paper_tables(some, case, paper)
-    swept = chosen(runs, fidelity="quick", **{"problem.case": "known"})
-    if len({run.data.params["problem.noise_scale"] for run in swept}) > 1:
+    swept = of_sweep(runs, options.uri, "epistemic_growth")
+    if swept:
         pages["epistemic_growth.md"] = growth(swept, options.output)
     for name, text in pages.items():
         (options.output / name).write_text(text, encoding="utf-8")
