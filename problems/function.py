@@ -10,7 +10,8 @@ import numpy as np
 from annotated_types import Ge, Gt
 from torch import Tensor
 
-from sciuq_runner.problem import Dataset, Fields, FieldSpec, InverseGamma, Noise, Problem, QuantityData, Readings
+from sciuq_runner.fields import Unknowns
+from sciuq_runner.problem import Dataset, FieldSpec, InverseGamma, Noise, Problem, QuantityData, Readings
 from sciuq_runner.schema import Count, Positive
 
 KNOWN_REGIONS = ((-0.8, -0.2), (0.2, 0.8))
@@ -68,8 +69,8 @@ class Function(Problem):
         hyperprior = InverseGamma(self.noise_shape, self.noise_hyper_scale)
         return {"u": Noise(kind, scale, self.likelihood, self.degrees_of_freedom, hyperprior)}
 
-    def observe(self, quantity: str, fields: Fields, x: Tensor) -> Tensor:
-        return fields[quantity](x)
+    def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
+        return unknowns[quantity](x)
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
         left = (self.n_train + 1) // 2

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from sciuq_runner.fields import Unknowns
+
 Array = np.ndarray
-Fields = Mapping[str, Callable[[Tensor], Tensor]]
-"""The unknown fields of a problem as functions of points: ``fields["u"](x[N, D]) -> [M, N, D_u]``."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,44 @@ class FieldSpec:
 
     coordinates: tuple[str, ...]
     n_outputs: int = 1
+
+
+@dataclass(frozen=True)
+class Parameter:
+    r"""One unknown number and its prior, written as a function of a standard normal variable z.
+
+    - ``normal``: :math:`a + b z`;
+    - ``lognormal``: :math:`a\, e^{b z}`, positive with median a and a spread of b in its logarithm;
+    - ``uniform``: between a and b.
+
+    So every method moves in z, whose prior is N(0, 1) whatever the scale of the weights is.
+    """
+
+    prior: Literal["normal", "lognormal", "uniform"]
+    a: float
+    b: float
+    reference: float | None = None  # the truth, where it is known
+    start: float | None = None  # where optimisers and chains begin; the prior's median unless given
+
+    def value(self, z: Tensor) -> Tensor:
+        """The parameter for standard normal z."""
+        match self.prior:
+            case "normal":
+                return self.a + self.b * z
+            case "lognormal":
+                return self.a * torch.exp(self.b * z)
+            case "uniform":
+                return self.a + (self.b - self.a) * torch.special.ndtr(z)
+
+    def standard(self, value: float) -> float:
+        """The z of a value."""
+        match self.prior:
+            case "normal":
+                return (value - self.a) / self.b
+            case "lognormal":
+                return math.log(value / self.a) / self.b
+            case "uniform":
+                return float(torch.special.ndtri(torch.tensor((value - self.a) / (self.b - self.a)).double()))
 
 
 @dataclass(frozen=True)
@@ -41,25 +81,37 @@ class Noise:
     - ``known``: the scale is given, one number or one per reading;
     - ``learned``: one scale is inferred together with theta under ``hyperprior`` (``scale`` starts it);
       quantities with the same ``group`` share it;
-    - ``heteroscedastic``: the model predicts a scale at every point (``scale`` is its value at the start).
+    - ``heteroscedastic``: the model predicts a scale at every point (``scale`` is its value at the start) by a further
+      output of the network of the field ``group``; of the quantity's own field unless another is named;
+    - ``exact``: there is no noise; ``scale`` is how far the model may be off, and no part of the predicted spread.
 
     ``family`` is the likelihood: Gaussian, or Student-t with ``degrees_of_freedom`` and the same scale.
     """
 
-    kind: Literal["known", "learned", "heteroscedastic"] = "known"
+    kind: Literal["known", "learned", "heteroscedastic", "exact"] = "known"
     scale: float | Array = 1.0
     family: Literal["gaussian", "student_t"] = "gaussian"
     degrees_of_freedom: float = 5.0
     hyperprior: InverseGamma = InverseGamma(2.0, 10.0)
     group: str = ""
 
+    @property
+    def is_given(self) -> bool:
+        """Whether the scale of the likelihood is a setting, with nothing to learn."""
+        return self.kind in ("known", "exact")
+
 
 @dataclass(frozen=True)
 class Readings:
-    """Readings ``y[N, D_q]`` of one quantity at the points ``x[N, D]``."""
+    """Readings ``y[N, D_q]`` of one quantity at the points ``x[N, D]``.
+
+    A reading that holds at several points (of a steady source, at several times) is listed once for each, and
+    ``copies`` says how often: together they inform as one.
+    """
 
     x: Array
     y: Array
+    copies: int = 1
 
     def __len__(self) -> int:
         return len(self.x)
@@ -70,8 +122,8 @@ class QuantityData:
     """Everything known about one quantity.
 
     ``train`` alone is seen by inference, ``validation`` only decides when to stop; ``calibration`` is for calibrators;
-    ``test`` (noisy readings on a fixed grid) with its clean ``reference`` only for metrics and figures. ``splits`` are
-    masks of the test grid.
+    ``test`` (noisy readings on a fixed grid) with its clean ``reference`` only for metrics and figures; not-a-number
+    where neither is known. ``splits`` are masks of the test grid.
     """
 
     train: Readings
@@ -98,13 +150,26 @@ class Problem(ABC):
     fields: Mapping[str, FieldSpec] = field(init=False, repr=False)
     direct: ClassVar[tuple[str, ...]] = ()  # quantities that are fields themselves
 
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The unknown numbers beside the fields."""
+        return {}
+
+    @property
+    def probes(self) -> Mapping[str, Sequence[float]]:
+        """Quantities whose prior and posterior at one point are shown, with the point."""
+        return {}
+
     @abstractmethod
     def dataset(self, rng: np.random.Generator) -> Dataset:
         """Make or load the data; the same generator state gives the same data."""
 
     @abstractmethod
-    def observe(self, quantity: str, fields: Fields, x: Tensor) -> Tensor:
-        """Return the noise-free ``quantity`` at the points ``x[N, D]`` given the unknown fields."""
+    def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
+        """Return the noise-free ``quantity`` at the points ``x[N, D]`` given the unknowns, ``[M, N, D_q]``.
+
+        The columns of x are ``coordinates(quantity)``; a field takes those that it depends on.
+        """
 
     def coordinates(self, quantity: str) -> tuple[str, ...]:
         """What a quantity depends on; those of the field of the same name unless the problem says otherwise."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -28,11 +28,12 @@ class Term:
     noise: Noise
     known_scale: Tensor  # scalar, or one per reading: [N, 1]
     slot: int | None  # where log sigma sits among the learned scales
+    copies: int = 1  # rows that stand for one reading
 
     def select(self, index: Tensor) -> Term:
         """The same term over some of its readings."""
         scale = self.known_scale if self.known_scale.dim() == 0 else self.known_scale[index]
-        return Term(self.quantity, self.x[index], self.y[index], self.noise, scale, self.slot)
+        return replace(self, x=self.x[index], y=self.y[index], known_scale=scale)
 
 
 class Target:
@@ -75,7 +76,7 @@ class Target:
         self.size = self.n_weights + len(self.noise_groups) + self.learns_prior
         self.terms = self.make_terms(readings)
         self.validation_terms = self.make_terms(validation or {})
-        self.n_readings = sum(len(term.x) for term in self.terms)
+        self.n_readings = sum(len(term.x) // term.copies for term in self.terms)
 
     def make_terms(self, readings: Mapping[str, Readings]) -> list[Term]:
         """Likelihood terms of some readings."""
@@ -87,6 +88,7 @@ class Target:
                 self.noise[name],
                 self.tensor(self.noise[name].scale),
                 self.slot(name),
+                data.copies,
             )
             for name, data in readings.items()
             if len(data)
@@ -128,15 +130,22 @@ class Target:
             return theta[:, -1].exp()
         return torch.full_like(theta[:, 0], self.model.prior.scale)
 
+    def prior_scales(self, theta: Tensor) -> Tensor:
+        """The same of every weight, ``[M, n_weights]``; one for the unknown numbers of the problem."""
+        n_scalars = self.model.n_scalars
+        scale = self.prior_scale(theta)[:, None].expand(-1, self.n_weights - n_scalars)
+        return torch.cat([scale, torch.ones_like(theta[:, :n_scalars])], dim=1) if n_scalars else scale
+
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
-        """The noise scale of a quantity at ``x`` for every member, broadcastable to ``[M, N, D_q]``."""
+        """The noise scale of new readings at ``x`` for every member, broadcastable to ``[M, N, D_q]``."""
         noise = self.noise[quantity]
         if noise.kind == "heteroscedastic":
             return self.model.noise_scale(self.weights(theta), quantity, x)
         slot = self.slot(quantity)
         if slot is not None:
             return self.log_noise_scales(theta)[:, slot].exp()[:, None, None]
-        return self.tensor(noise.scale).mean().expand(theta.shape[0], 1, 1)
+        scale = 0.0 if noise.kind == "exact" else noise.scale
+        return self.tensor(scale).mean().expand(theta.shape[0], 1, 1)
 
     # Densities
 
@@ -155,7 +164,8 @@ class Target:
     def term_log_likelihood(self, theta: Tensor, term: Term) -> Tensor:
         """Log likelihood of one term, ``[M]``."""
         residual = term.y - self.model.observe(self.weights(theta), term.quantity, term.x)
-        return log_density(residual, self.term_scale(theta, term), term.noise).sum((1, 2))
+        total = log_density(residual, self.term_scale(theta, term), term.noise).sum((1, 2))
+        return total if term.copies == 1 else total / term.copies
 
     def term_scale(self, theta: Tensor, term: Term) -> Tensor:
         """The noise scale of the readings of a term, broadcastable to ``[M, N, D_q]``."""
@@ -177,10 +187,11 @@ class Target:
 
     def log_prior(self, theta: Tensor) -> Tensor:
         """Log prior of weights and learned scales, normalised for the weights."""
-        weights = self.weights(theta)
         scale = self.prior_scale(theta)
-        total = -0.5 * (weights * weights).sum(1) / scale**2
-        total = total - self.n_weights * (scale.log() + 0.5 * math.log(2 * math.pi))
+        n = self.n_weights - self.model.n_scalars
+        weights, scalars = theta[:, :n], theta[:, n : self.n_weights]
+        total = -0.5 * weights.square().sum(1) / scale**2 - n * scale.log()
+        total = total - 0.5 * scalars.square().sum(1) - 0.5 * self.n_weights * math.log(2 * math.pi)
         for slot, group in enumerate(self.noise_groups):
             total = total + log_hyperprior(self.log_noise_scales(theta)[:, slot], self.hyperprior(group))
         if self.model.prior.hyperprior is not None:
@@ -210,17 +221,19 @@ class Target:
         """
         new = theta.clone()
         for slot, group in enumerate(self.noise_groups):
-            squares, count = theta.new_zeros(len(theta)), 0
+            squares, count = theta.new_zeros(len(theta)), 0.0
             for term in (term for term in self.terms if term.slot == slot):
                 residual = term.y - self.model.observe(self.weights(theta), term.quantity, term.x)
-                squares, count = squares + residual.square().sum((1, 2)), count + term.y.numel()
+                squares = squares + residual.square().sum((1, 2)) / term.copies
+                count += term.y.numel() / term.copies
             new[:, self.n_weights + slot] = self.draw_log_scale(self.hyperprior(group), count, squares, generator)
         if self.model.prior.hyperprior is not None:
-            squares = self.weights(theta).square().sum(1)
-            new[:, -1] = self.draw_log_scale(self.model.prior.hyperprior, self.n_weights, squares, generator)
+            count = self.n_weights - self.model.n_scalars
+            squares = theta[:, :count].square().sum(1)
+            new[:, -1] = self.draw_log_scale(self.model.prior.hyperprior, count, squares, generator)
         return new
 
-    def draw_log_scale(self, prior: InverseGamma, count: int, squares: Tensor, generator: Generator) -> Tensor:
+    def draw_log_scale(self, prior: InverseGamma, count: float, squares: Tensor, generator: Generator) -> Tensor:
         """Log of a scale, drawn from its inverse-Gamma conditional."""
         shape = (prior.shape + count / 2) / self.temperature
         rate = (1 / prior.scale + 0.5 * squares.double().cpu()) / self.temperature

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sciuq_runner.fields import Unknowns
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import Dataset, Fields, FieldSpec, Noise, Problem, Readings
+from sciuq_runner.problem import Dataset, FieldSpec, Noise, Problem, Readings
 from sciuq_runner.target import Target
 
 
@@ -34,8 +35,8 @@ class Plane(Problem):
     def n_calibration_points(self) -> int:
         return 0
 
-    def observe(self, quantity: str, fields: Fields, x: Tensor) -> Tensor:
-        return fields[quantity](x)
+    def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
+        return unknowns[quantity](x)
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
         raise AssertionError("the tests bring their own data")

@@ -216,8 +216,8 @@ class Sine(Problem):
     def n_calibration_points(self):
         return 5
 
-    def observe(self, quantity, fields, x):
-        return fields[quantity](x)
+    def observe(self, quantity, unknowns, x):
+        return unknowns[quantity](x)
 
     def dataset(self, rng):
         def read(n):

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
-from sciuq_runner.networks.mlp import ACTIVATIONS, Activation, Init
+from sciuq_runner.networks.activations import ACTIVATIONS, Activation
+from sciuq_runner.networks.mlp import Init
 
 torch.manual_seed(0)
 
@@ -21,7 +22,7 @@ class Wrapped(nn.Module):
         self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
+        return self.function(x, 0)[0]
 
 
 def sequential(sizes: tuple[int, ...], activation: str) -> nn.Sequential:
@@ -57,8 +58,9 @@ def test_fast_path_agrees_with_the_module_path(activation, n_inputs, n_outputs, 
     value, gradient = value_and_gradient(fast, lambda leaf: leaf)
     expected, expected_gradient = value_and_gradient(general, lambda leaf: to_module_order(fast, leaf))
     assert value.shape == (4, 11, n_outputs)
-    torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(gradient, expected_gradient, rtol=1e-11, atol=1e-11)
+    spread = 30.0 ** len(hidden) if activation == "siren" else 1.0  # by which each layer amplifies rounding errors
+    torch.testing.assert_close(value, expected, rtol=1e-12 * spread, atol=1e-12 * spread)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=1e-11 * spread, atol=1e-11 * spread)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,7 @@ def test_initialisation_has_the_variance_it_names(init):
         "xavier_normal": 2 / 100,
         "xavier_uniform": 2 / 100,
         "he_normal": 2 / 40,
+        "siren": 1 / 40**2 / 3,
         "prior": 1.0,
     }[init]
     n = weight.numel()

@@ -21,6 +21,7 @@ import torch
 from scipy import stats
 from torch import Generator, Tensor
 
+from sciuq_runner.fields import Unknowns
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.ld import LD
@@ -28,7 +29,7 @@ from sciuq_runner.methods.nuts import NUTS
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import Fields, InverseGamma, Noise, Readings
+from sciuq_runner.problem import InverseGamma, Noise, Readings
 from sciuq_runner.target import Batch, Target
 from tests.exact import Plane
 
@@ -48,8 +49,8 @@ class Simulations(Plane):
 
     y: Tensor
 
-    def observe(self, quantity: str, fields: Fields, x: Tensor) -> Tensor:
-        return fields[quantity](x) - self.y
+    def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
+        return unknowns[quantity](x) - self.y
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,7 @@ class DEns(Method):
     compile: CompileChoice = "auto"
 
     def refuse(self, target: Target) -> str | None:
-        if self.anchored and any(
-            noise.kind != "known" or noise.family != "gaussian" for noise in target.noise.values()
-        ):
+        if self.anchored and any(not noise.is_given or noise.family != "gaussian" for noise in target.noise.values()):
             return "method.anchored=true needs Gaussian noise of known scale: give the scale, or use plain dens."
         if self.anchored and self.weight_decay is not None:
             return "method.weight_decay has no meaning beside method.anchored=true, where the prior decides: use null."
@@ -63,7 +61,7 @@ class Objective:
 
     def __init__(self, target: Target, weight_decay: float | None) -> None:
         self.target, self.weight_decay = target, weight_decay
-        squares = [float(np.mean(np.square(term.noise.scale))) for term in target.terms if term.noise.kind == "known"]
+        squares = [float(np.mean(np.square(term.noise.scale))) for term in target.terms if term.noise.is_given]
         known = len(squares) == len(target.terms) and len(squares) > 0
         self.unit = 1 / (2 * float(np.mean(squares))) if known else 1.0  # of a squared error in log-likelihood
 
@@ -71,7 +69,9 @@ class Objective:
         target = self.target
         if self.weight_decay is None:
             return -(target.log_likelihood(theta) + target.log_prior(theta)) / target.n_readings
-        decay = self.weight_decay * self.unit * target.weights(theta).square().sum(1)
+        n = target.n_weights - target.model.n_scalars
+        decay = self.weight_decay * self.unit * theta[:, :n].square().sum(1)
+        decay = decay + 0.5 * theta[:, n : target.n_weights].square().sum(1)  # unknown numbers keep their own prior
         return (decay - target.log_likelihood(theta)) / target.n_readings
 
 
@@ -84,11 +84,11 @@ class AnchoredObjective(Objective):
         def draw(*shape: int) -> Tensor:
             return target.tensor(torch.randn(*shape, generator=generator, dtype=torch.float64))
 
-        self.scale = target.model.prior.scale
+        self.scale = target.prior_scales(draw(1, target.size))
         spread = target.temperature**0.5
         self.anchors = spread * self.scale * draw(n_members, target.n_weights)
         self.terms = [
-            replace(term, y=term.y + spread * term.known_scale * draw(n_members, *term.y.shape))
+            replace(term, y=term.y + spread * term.copies**0.5 * term.known_scale * draw(n_members, *term.y.shape))
             for term in target.terms
         ]
 

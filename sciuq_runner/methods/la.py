@@ -82,6 +82,10 @@ class LA(Method):
         last = target.model.last_layer() if self.weights == "last_layer" else None
         return torch.ones(target.n_weights, dtype=torch.bool) if last is None else last
 
+    def is_scalar(self, target: Target) -> Tensor:
+        """Which of the chosen weights are unknown numbers of the problem."""
+        return torch.arange(target.n_weights)[self.chosen(target)] >= target.n_weights - target.model.n_scalars
+
     def fit_scales(self, target: Target, theta: Tensor) -> Tensor:
         """Move the learned scales in ``theta`` to a maximum of the approximate marginal likelihood.
 
@@ -89,20 +93,26 @@ class LA(Method):
         """
         stacked = Stacked(target, theta, self.chosen(target), unit_noise=True)
         jacobian, residual = stacked.jacobian(), stacked.residual()
-        gram = jacobian @ jacobian.T if len(jacobian) <= jacobian.shape[1] else None
-        squared_norm = theta[: target.n_weights].double().square().sum()
+        scalar = self.is_scalar(target)
+        relative = [
+            jacobian[:, scalar],
+            jacobian[:, ~scalar],
+        ]  # of unknown numbers with a prior of their own, of weights
+        grams = [part @ part.T for part in relative] if len(jacobian) <= jacobian.shape[1] else None
+        squared_norm = theta[: target.n_weights - target.model.n_scalars].double().square().sum()
         scales = theta[target.n_weights :].double().clone().requires_grad_(True)
         optimiser = torch.optim.Adam([scales], lr=self.scale_rate)
+        copies = torch.cat([torch.full((term.y.numel(),), float(term.copies)) for term in target.terms])
         for _ in range(self.n_scale_steps):
             noise = stacked.noise_of_rows(scales)
             prior = scales[-1].exp() if target.learns_prior else torch.tensor(target.model.prior.scale).double()
-            fit = -0.5 * (residual / noise).square().sum() - noise.log().sum()
+            fit = -0.5 * (residual / noise).square().sum() - (noise.log() / copies).sum()
             norm = -0.5 * squared_norm / prior**2
-            if gram is not None:
-                matrix = prior**2 * gram / (noise[:, None] * noise)
+            if grams is not None:
+                matrix = (grams[0] + prior**2 * grams[1]) / (noise[:, None] * noise)
             else:
-                scaled = jacobian / noise[:, None]
-                matrix = prior**2 * scaled.T @ scaled
+                scaled = torch.cat([relative[0], prior * relative[1]], dim=1) / noise[:, None]
+                matrix = scaled.T @ scaled
             occam = -0.5 * torch.logdet(torch.eye(len(matrix), dtype=matrix.dtype) + matrix)
             optimiser.zero_grad()
             (-(fit + norm + occam)).backward()
@@ -114,8 +124,10 @@ class LA(Method):
         kinds: dict[str, Any] = {"full": FullLaplace, "kron": StackedKron, "diag": DiagLaplace}
         chosen = self.chosen(target)
         stacked = Stacked(target, theta, chosen)
-        scale = target.prior_scale(theta[None]).item()
-        fitted = kinds[self.hessian](stacked, "regression", 1.0, 1 / scale**2, backend=StackedGGN)
+        scales = target.prior_scales(theta[None])[0].double().cpu()[chosen]
+        if self.hessian == "kron":
+            scales = scales[torch.tensor([0, *(a * b for a, b in stacked.blocks)]).cumsum(0)[:-1]]  # one per block
+        fitted = kinds[self.hessian](stacked, "regression", 1.0, scales**-2, backend=StackedGGN)
         rows = TensorDataset(torch.arange(stacked.n_rows), stacked.readings()[:, None])
         fitted.fit(DataLoader(rows, batch_size=stacked.n_rows))
         samples = fitted.sample(self.n_samples, generator=generator)
@@ -159,7 +171,7 @@ class Stacked(nn.Module):
         theta = self.base.index_put((index,), free.to(self.base))[None]
         weights = self.target.weights(theta)
         columns = [
-            (self.target.model.observe(weights, term.quantity, term.x)[0] / scale / fisher_scale(term)).flatten()
+            (self.target.model.observe(weights, term.quantity, term.x)[0] / scale / row_scale(term)).flatten()
             for term, scale in zip(self.target.terms, self.scales, strict=True)
         ]
         return torch.cat(columns).double().cpu()
@@ -181,7 +193,7 @@ class Stacked(nn.Module):
     def readings(self) -> Tensor:
         """The readings, scaled like the predictions."""
         columns = [
-            (term.y / scale / fisher_scale(term)).flatten()
+            (term.y / scale / row_scale(term)).flatten()
             for term, scale in zip(self.target.terms, self.scales, strict=True)
         ]
         return torch.cat(columns).double().cpu()
@@ -199,12 +211,16 @@ class Stacked(nn.Module):
         return torch.cat(columns)
 
 
-def fisher_scale(term: Term) -> float:
-    """Student-t readings inform as Gaussian ones of a scale larger by this factor (their Fisher information)."""
+def row_scale(term: Term) -> float:
+    """By how much less a row informs than a Gaussian reading of the same scale.
+
+    Student-t readings have a smaller Fisher information, and copies of one reading share it.
+    """
+    factor = float(term.copies)
     if term.noise.family == "student_t":
         nu = term.noise.degrees_of_freedom
-        return math.sqrt((nu + 3) / (nu + 1))
-    return 1.0
+        factor *= (nu + 3) / (nu + 1)
+    return math.sqrt(factor)
 
 
 class StackedGGN(GGNInterface):

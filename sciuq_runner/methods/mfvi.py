@@ -77,8 +77,8 @@ class MFVI(Method):
             scales = omega[:, 2 * n :]
             omega = torch.cat([omega[:, : 2 * n], learn * scales + (1 - learn) * scales.detach()], dim=1)
             expected = target.log_likelihood(draw(omega, eta)).mean()
-            scale = target.prior_scale(draw(omega, eta[:1]))
-            divergence = kl_to_prior(omega[:, :n], softplus(omega[:, n : 2 * n]), scale[:, None])
+            prior = target.prior_scales(draw(omega, eta[:1]))
+            divergence = kl_to_prior(omega[:, :n], softplus(omega[:, n : 2 * n]), prior)
             return (target.temperature * divergence - expected) / target.n_readings
 
         compiled = worth_compiling(self.compile, self.n_steps)

@@ -24,10 +24,15 @@ class Prior:
 
 
 class BoundModel(ABC):
-    """A model of the fields of one problem: functions of the weights ``theta[M, K]``."""
+    """A model of the unknowns of one problem: functions of the weights ``theta[M, K]``.
+
+    The last ``n_scalars`` of them are unknown numbers of the problem in the coordinate z of their priors: standard
+    normal, whatever the scale of the others is.
+    """
 
     n_params: int
     prior: Prior
+    n_scalars: int = 0
 
     @abstractmethod
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
@@ -36,6 +41,10 @@ class BoundModel(ABC):
     @abstractmethod
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         """The predicted noise scale of a heteroscedastic quantity, ``[M, N, D_q]``."""
+
+    def parameters(self, theta: Tensor) -> dict[str, Tensor]:
+        """The unknown numbers of the problem by name, ``[M]`` each."""
+        return {}
 
     def is_direct(self, quantity: str) -> bool:
         """Whether readings of a quantity are of a network's own output, with no physics between."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
+from sciuq_runner.fields import Asked, Field, Unknowns, named
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
+from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.networks.mlp import Activation, Init
+from sciuq_runner.networks.mlp import Init
+from sciuq_runner.networks.taylor import Index
 from sciuq_runner.problem import InverseGamma, Noise, Problem
 from sciuq_runner.schema import Count, Factory, Positive
 
@@ -43,8 +47,9 @@ class BNN(Model):
 
     def bind(self, problem: Problem, noise: Mapping[str, Noise]) -> BoundModel:
         predicted = {name: item for name, item in noise.items() if item.kind == "heteroscedastic"}
+        carriers = {item.group or name for name, item in predicted.items()}
         networks = {
-            name: self.make_network(len(spec.coordinates), spec.n_outputs * (2 if name in predicted else 1))
+            name: self.make_network(len(spec.coordinates), spec.n_outputs * (2 if name in carriers else 1))
             for name, spec in problem.fields.items()
         }
         hyperprior = InverseGamma(self.prior_shape, self.prior_hyper_scale) if self.learn_prior else None
@@ -59,10 +64,37 @@ class BNN(Model):
         return MLP(n_inputs, n_outputs, (self.width,) * self.depth, self.activation, self.init, self.prior_scale)
 
 
-class BoundBNN(BoundModel):
-    r"""Networks of a problem's fields side by side in one flat theta.
+class NetworkField(Field):
+    """A field that is a network, with the derivatives that the physics of one quantity asks for."""
 
-    The network of a field with heteroscedastic noise has one more output s per component, and
+    def __init__(
+        self,
+        network: Network,
+        theta: Tensor,
+        columns: list[int],
+        n_outputs: int,
+        names: Sequence[str],
+        orders: list[Index],
+    ) -> None:
+        self.network, self.theta, self.columns, self.n_outputs = network, theta, columns, n_outputs
+        self.names, self.orders = names, orders
+
+    def points(self, x: Tensor) -> Tensor:
+        """The coordinates that the field depends on."""
+        return x if self.columns == list(range(x.shape[-1])) else x[..., self.columns]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.network(self.theta, self.points(x))[..., : self.n_outputs]
+
+    def at(self, x: Tensor) -> Any:
+        values = self.network.derivatives(self.theta, self.points(x), self.orders)
+        return named(self.names, [value[..., : self.n_outputs] for value in values])
+
+
+class BoundBNN(BoundModel):
+    r"""Networks of a problem's fields side by side in one flat theta, then its unknown numbers.
+
+    The network that carries heteroscedastic noise has one more output s per component, and
     :math:`\sigma(x) = \mathrm{softplus}(s(x) + c)` with c such that s = 0 gives the scale that the noise starts from.
     """
 
@@ -75,40 +107,76 @@ class BoundBNN(BoundModel):
     ) -> None:
         self.problem, self.networks, self.prior = problem, dict(networks), prior
         self.predicted = dict(predicted or {})
+        self.scalars = dict(problem.parameters)
+        self.n_scalars = len(self.scalars)
         self.sizes = [network.n_params for network in self.networks.values()]
-        self.n_params = sum(self.sizes)
+        self.n_params = sum(self.sizes) + self.n_scalars
+        self.columns = {
+            quantity: {
+                name: [problem.coordinates(quantity).index(c) for c in spec.coordinates]
+                for name, spec in problem.fields.items()
+                if set(spec.coordinates) <= set(problem.coordinates(quantity))
+            }
+            for quantity in problem.noise
+        }
+        self.asked = {quantity: self.ask(quantity) for quantity in problem.noise}
 
-    def outputs(self, theta: Tensor, name: str, x: Tensor) -> Tensor:
-        """All outputs of the network of one field."""
-        parts = dict(zip(self.networks, torch.split(theta, self.sizes, dim=1), strict=True))
-        return self.networks[name](parts[name], x)
+    def ask(self, quantity: str) -> dict[str, Asked]:
+        """Run the physics of a quantity once on stand-ins, to learn which derivatives it needs."""
+        fields = {name: Asked(name, s.coordinates, s.n_outputs) for name, s in self.problem.fields.items()}
+        ones = {name: torch.ones(1, 1, 1) for name in self.scalars}
+        point = torch.ones(1, len(self.problem.coordinates(quantity)))
+        self.problem.observe(quantity, Unknowns(fields, ones), point)
+        return fields
 
-    def field(self, theta: Tensor, name: str, x: Tensor) -> Tensor:
-        """One field, without the noise that its network may predict as well."""
-        return self.outputs(theta, name, x)[..., : self.problem.fields[name].n_outputs]
+    def parts(self, theta: Tensor) -> dict[str, Tensor]:
+        """The weights of every network."""
+        return dict(zip(self.networks, torch.split(theta[:, : sum(self.sizes)], self.sizes, dim=1), strict=True))
+
+    def parameters(self, theta: Tensor) -> dict[str, Tensor]:
+        start = sum(self.sizes)
+        return {name: item.value(theta[:, start + i]) for i, (name, item) in enumerate(self.scalars.items())}
 
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
-        fields = {name: partial(self.field, theta, name) for name in self.networks}
-        return self.problem.observe(quantity, fields, x)
+        parts, columns, asked = self.parts(theta), self.columns[quantity], self.asked[quantity]
+        fields = {
+            name: NetworkField(
+                self.networks[name],
+                parts[name],
+                columns[name],
+                self.problem.fields[name].n_outputs,
+                asked[name].names,
+                asked[name].orders,
+            )
+            for name in columns
+        }
+        scalars = {name: value[:, None, None] for name, value in self.parameters(theta).items()}
+        return self.problem.observe(quantity, Unknowns(fields, scalars), x)
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
-        start = float(self.predicted[quantity].scale)
+        noise = self.predicted[quantity]
+        start, carrier = float(noise.scale), noise.group or quantity
         offset = math.log(math.expm1(start))
-        raw = self.outputs(theta, quantity, x)[..., self.problem.fields[quantity].n_outputs :]
+        outputs = self.networks[carrier](self.parts(theta)[carrier], x[..., self.columns[quantity][carrier]])
+        raw = outputs[..., self.problem.fields[carrier].n_outputs :]
         return torch.nn.functional.softplus(raw + offset) + 1e-4 * start
 
     def init(self, n_members: int, generator: Generator) -> Tensor:
-        return torch.cat([network.init(n_members, generator) for network in self.networks.values()], dim=1)
+        parts = [network.init(n_members, generator) for network in self.networks.values()]
+        starts = [item.standard(item.start) if item.start is not None else 0.0 for item in self.scalars.values()]
+        return torch.cat([*parts, torch.tensor(starts, dtype=torch.float64).expand(n_members, -1)], dim=1)
 
     def is_direct(self, quantity: str) -> bool:
         return quantity in self.problem.direct
 
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
         parts = [network.dropout_masks(n, rate, kind, generator) for network in self.networks.values()]
-        return torch.cat(parts, dim=1)
+        return torch.cat([*parts, torch.ones(n, self.n_scalars, dtype=torch.float64)], dim=1)
 
     def last_layer(self) -> Tensor:
-        return torch.cat([network.last_layer() for network in self.networks.values()])
+        parts = [network.last_layer() for network in self.networks.values()]
+        return torch.cat([*parts, torch.ones(self.n_scalars, dtype=torch.bool)])
 
     def blocks(self) -> list[tuple[int, int]]:
-        return [block for network in self.networks.values() for block in network.blocks()]
+        parts = [block for network in self.networks.values() for block in network.blocks()]
+        return [*parts, *[(1, 1)] * self.n_scalars]

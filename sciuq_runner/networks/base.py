@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Generator, Tensor
+
+from sciuq_runner.networks.taylor import Index
 
 Drop = Literal["weights", "units"]
 
@@ -31,6 +35,18 @@ class Network(ABC):
     @abstractmethod
     def __call__(self, theta: Tensor, x: Tensor) -> Tensor: ...
 
+    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
+        """Derivatives of the value at every point by nested forward-mode differentiation, ``[M, N, D_out]`` each.
+
+        ``orders`` says how often to derive along each input: (0, 0) is the value, (1, 2) one time and two places.
+        """
+        function = partial(self, theta)
+        found: dict[Index, Tensor] = {}
+        for order in orders:
+            directions = [i for i, n in enumerate(order) for _ in range(n)]
+            found[order] = derive(function, directions)(x)
+        return [found[order] for order in orders]
+
     @abstractmethod
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
         """Factors ``[n, K]`` of theta that drop with probability ``rate``, scaled to keep the mean; biases stay.
@@ -50,3 +66,18 @@ class Network(ABC):
     @abstractmethod
     def init(self, n_members: int, generator: Generator) -> Tensor:
         """Draw ``n_members`` independent starting points, ``[n_members, K]`` in float64 on the CPU."""
+
+
+def derive(function: Callable[[Tensor], Tensor], directions: Sequence[int]) -> Callable[[Tensor], Tensor]:
+    """The derivative of a function of points along these coordinates, one after another."""
+    if not directions:
+        return function
+    inner = derive(function, directions[1:])
+
+    def outer(x: Tensor) -> Tensor:
+        unit = torch.zeros_like(x)
+        unit[..., directions[0]] = 1
+        tangent: Tensor = torch.func.jvp(inner, (x,), (unit,))[1]
+        return tangent
+
+    return outer

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Generator, Tensor
 
+from sciuq_runner.networks.activations import ACTIVATIONS, SIREN_FREQUENCY, Activation
 from sciuq_runner.networks.base import Drop, Network, keep
+from sciuq_runner.networks.taylor import Index, closure, compose, factorial
 
-Activation = Literal["tanh", "sin", "relu", "leaky_relu", "sigmoid", "softplus", "gelu"]
-Init = Literal["xavier_normal", "xavier_uniform", "he_normal", "prior"]
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "sin": torch.sin,
-    "relu": torch.relu,
-    "leaky_relu": torch.nn.functional.leaky_relu,
-    "sigmoid": torch.sigmoid,
-    "softplus": torch.nn.functional.softplus,
-    "gelu": torch.nn.functional.gelu,
-}
-assert set(ACTIVATIONS) == set(get_args(Activation))
+Init = Literal["xavier_normal", "xavier_uniform", "he_normal", "siren", "prior"]
 
 
 class MLP(Network):
@@ -61,8 +51,29 @@ class MLP(Network):
     def __call__(self, theta: Tensor, x: Tensor) -> Tensor:
         *hidden, last = self.layers(theta)
         for weight, bias in hidden:
-            x = self.activation(affine(x, weight, bias))
+            (value,) = self.activation(affine(x, weight, bias), 0)
+            assert value is not None
+            x = value
         return affine(x, *last)
+
+    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
+        """Taylor series pass through the layers: one matrix product each for the value and all derivatives."""
+        *hidden, (last, offset) = self.layers(theta)
+        needed = closure(tuple(orders))
+        highest = max(sum(index) for index in needed)
+        zero, *rest = needed
+        steps = {tuple(int(i == j) for j in range(self.n_inputs)): i for i in range(self.n_inputs)}
+        weight, bias = hidden[0] if hidden else (last, offset)
+        series = {zero: affine(x, weight, bias)}  # x itself: its first derivatives are unit vectors
+        series |= {index: weight[:, steps[index], None] for index in rest if index in steps}
+        for layer, following in enumerate([*hidden[1:], (last, offset)] if hidden else []):
+            wanted = needed if layer < len(hidden) - 1 else tuple(dict.fromkeys(orders))
+            series = compose(self.activation(series[zero], highest), series, wanted)
+            series = propagate(series, *following)
+        shape = (*series[next(iter(series))].shape[:-2], x.shape[-2], self.n_outputs)
+        zeros = theta.new_zeros(())
+        values = [series.get(index, zeros).expand(shape) for index in orders]
+        return [v if factorial(i) == 1 else factorial(i) * v for v, i in zip(values, orders, strict=True)]
 
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
         parts = []
@@ -85,7 +96,7 @@ class MLP(Network):
 
     def init(self, n_members: int, generator: Generator) -> Tensor:
         parts = []
-        for fan_in, fan_out in self.shapes:
+        for layer, (fan_in, fan_out) in enumerate(self.shapes):
             draw = torch.randn(n_members, fan_in * fan_out, generator=generator, dtype=torch.float64)
             bias = torch.zeros(n_members, fan_out, dtype=torch.float64)
             match self.init_kind:
@@ -96,6 +107,10 @@ class MLP(Network):
                     weight = (2 * uniform - 1) * math.sqrt(6.0 / (fan_in + fan_out))
                 case "he_normal":
                     weight = draw * math.sqrt(2.0 / fan_in)
+                case "siren":
+                    bound = 1 / fan_in if layer == 0 else math.sqrt(6 / fan_in) / SIREN_FREQUENCY
+                    uniform = torch.rand(draw.shape, generator=generator, dtype=torch.float64)
+                    weight = (2 * uniform - 1) * bound
                 case "prior":
                     weight = self.prior_scale * draw
                     bias = self.prior_scale * torch.randn(bias.shape, generator=generator, dtype=torch.float64)
@@ -113,3 +128,15 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     if fan_out == 1:
         return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
     return torch.baddbmm(bias, x, weight)
+
+
+def propagate(series: dict[Index, Tensor], weight: Tensor, bias: Tensor) -> dict[Index, Tensor]:
+    """A linear layer of a Taylor series; the bias belongs to the value alone."""
+    count = next(iter(series.values())).shape[-2]
+    stacked = torch.cat([part.expand(*part.shape[:-2], count, -1) for part in series.values()], dim=-2)
+    if weight.shape[-1] == 1:
+        images = (stacked * weight.transpose(1, 2)).sum(-1, keepdim=True)
+    else:
+        images = torch.bmm(stacked, weight)
+    parts = dict(zip(series, images.split(count, dim=-2), strict=True))
+    return {index: part if any(index) else part + bias for index, part in parts.items()}

@@ -1,0 +1,87 @@
+"""The unknowns of a problem as its physics sees them: fields with derivatives, and scalar parameters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+VALUE = "value"
+
+
+class Field(ABC):
+    """One unknown field for a batch of members, at points given by the coordinates of the quantity observed."""
+
+    @abstractmethod
+    def __call__(self, x: Tensor) -> Tensor:
+        """The field itself, ``[M, N, D_u]``."""
+
+    @abstractmethod
+    def at(self, x: Tensor) -> Any:
+        """The field with its derivatives as attributes: ``u.value``, ``u.t``, ``u.xx``, ``u.xt`` ..., one sweep."""
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """Everything that is unknown: ``unknowns["u"]`` is a field, ``unknowns.parameters["k"]`` a scalar ``[M, 1, 1]``."""
+
+    fields: Mapping[str, Field]
+    parameters: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Field:
+        return self.fields[name]
+
+
+def order_of(name: str, coordinates: Sequence[str]) -> tuple[int, ...] | None:
+    """What ``xxt`` means: how often to derive along each coordinate; None if it is no row of their names."""
+    if name == VALUE or not name:
+        return (0,) * len(coordinates)
+    for i, coordinate in enumerate(coordinates):
+        if name.startswith(coordinate):
+            rest = order_of(name.removeprefix(coordinate), coordinates)
+            if rest is not None:
+                return tuple(n + (i == j) for j, n in enumerate(rest))
+    return None
+
+
+class Asked(Field):
+    """Stands in for a field while the physics is run once, to learn which derivatives it asks for."""
+
+    def __init__(self, name: str, coordinates: Sequence[str], n_outputs: int) -> None:
+        self.name, self.coordinates, self.n_outputs = name, tuple(coordinates), n_outputs
+        self.names: list[str] = []
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.ones(1, x.shape[-2], self.n_outputs, dtype=x.dtype)
+
+    def at(self, x: Tensor) -> Any:
+        return _Recorder(self, x)
+
+    @property
+    def orders(self) -> list[tuple[int, ...]]:
+        """The derivatives asked for, as multi-indices."""
+        return [order for name in self.names if (order := order_of(name, self.coordinates)) is not None]
+
+
+class _Recorder:
+    def __init__(self, asked: Asked, x: Tensor) -> None:
+        self._asked, self._x = asked, x
+
+    def __getattr__(self, name: str) -> Tensor:
+        asked = self._asked
+        if order_of(name, asked.coordinates) is None:
+            listed = ", ".join(asked.coordinates)
+            raise AttributeError(f"{asked.name}.{name} is no derivative: {asked.name} depends on {listed}.")
+        if name not in asked.names:
+            asked.names.append(name)
+        return asked(self._x)
+
+
+def named(names: Sequence[str], values: Sequence[Tensor]) -> SimpleNamespace:
+    """What :meth:`Field.at` gives."""
+    return SimpleNamespace(**dict(zip(names, values, strict=True)))
