@@ -12,6 +12,10 @@ from sciuq_runner.problem import Array, Noise
 from sciuq_runner.target import Target
 
 
+CHUNK = 250_000
+"""Members times points that are evaluated at once: a few hundred megabytes with derivatives."""
+
+
 @dataclass(frozen=True)
 class Predictive:
     r"""Total variance of a Bayesian model average (Sections 3.1 of the paper),
@@ -63,7 +67,8 @@ def predict(target: Target, posterior: Posterior, quantity: str, x: Array) -> Pr
     def noise(theta: Tensor) -> Tensor:
         return target.noise_scale(theta, quantity, points).expand(len(theta), -1, -1)
 
-    members = posterior.evaluate(value).cpu().double().numpy()
+    chunk = max(1, min(256, CHUNK // max(1, len(x))))
+    members = posterior.evaluate(value, chunk).cpu().double().numpy()
     scale = posterior.evaluate_scale(noise).cpu().double().numpy()
     return Predictive.of_members(members, scale**2 * variance_factor(target.noise[quantity]))
 

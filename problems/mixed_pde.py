@@ -1,0 +1,186 @@
+"""A mixed problem: solution, source and reaction rate from noisy readings of all three (Section 6.2 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge
+from torch import Tensor
+
+from sciuq_runner.fields import Unknowns
+from sciuq_runner.problem import Array, Dataset, FieldSpec, InverseGamma, Noise, Problem, QuantityData, Readings
+from sciuq_runner.problems.diffusion_reaction import solve
+from sciuq_runner.schema import Positive
+
+DIFFUSION = 0.01
+TIMES = np.linspace(0, 1, 6)
+NEAR_THE_ENDS = np.array([-1, -0.95, -0.9, -0.8, -0.65, -0.35, 0, 0.35, 0.65, 0.8, 0.9, 0.95, 1])
+"""Where the source is read if the solution is steep there: more often near both ends, less between."""
+
+
+@dataclass(frozen=True)
+class MixedPDE(Problem):
+    r"""The diffusion-reaction equation
+
+    .. math::
+        u_t = D u_{xx} - \lambda(x) u^3 + f(x), \qquad 0 \le t \le 1, \; -1 \le x \le 1, \qquad D = 0.01
+
+    with unknown u(t, x) and :math:`\lambda(x)`, read at 11 places and 6 times (u, initial and boundary values among
+    them), at 15 places (f) and at 6 places (:math:`\lambda`). Places are equidistant up to small shifts and the same
+    for every seed, which draws the noise alone. All readings share one noise distribution.
+
+    The source does not depend on time, while the equation gives it at every (t, x). A reading of f at a place therefore
+    holds at each of the six times of the readings of u; these copies inform as one reading. In a trial, one time for
+    each place left f wrong at the others (relative error 0.25), and t = 1 alone more so (0.36).
+
+    - ``standard``: noise of scale 0.05;
+    - ``heteroscedastic``: noise of scale 0.1 |x|, a function that is learned beside the reaction rate;
+    - ``large_noise``: noise of scale 0.1;
+    - ``extrapolation``: the reaction rate is read in [0, 1] alone; its split ``ood`` is the other half;
+    - ``steep``: another reaction rate, initial and boundary values, with layers at both ends, where f is read more often.
+
+    The splits are ``id`` (the whole domain) and ``t1`` (the end, t = 1). The relative error is that of the mean against
+    the reference solution; all other metrics use noisy test readings.
+    """
+
+    case: Literal["standard", "heteroscedastic", "large_noise", "extrapolation", "steep"] = "standard"
+    noise_scale: Positive = 0.05
+    learn_noise: bool = True
+    noise_shape: Positive = 0.5
+    noise_hyper_scale: Positive = 40.0
+    n_calibration: Annotated[int, Ge(0)] = 50
+    n_validation: Annotated[int, Ge(0)] = 50
+    n_test_x: Annotated[int, Ge(2)] = 101
+    n_test_t: Annotated[int, Ge(2)] = 21
+
+    direct: ClassVar[tuple[str, ...]] = ("u", "lambda")
+    fields: ClassVar[Mapping[str, FieldSpec]] = {  # type: ignore[misc]
+        "u": FieldSpec(("t", "x")),
+        "lambda": FieldSpec(("x",)),
+    }
+
+    @property
+    def n_calibration_points(self) -> int:
+        return self.n_calibration
+
+    @property
+    def noise(self) -> Mapping[str, Noise]:
+        hyperprior = InverseGamma(self.noise_shape, self.noise_hyper_scale)
+        if self.case == "heteroscedastic":
+            shared = Noise("heteroscedastic", 0.05, group="lambda")
+        elif self.learn_noise:
+            shared = Noise("learned", 0.05, hyperprior=hyperprior, group="all")
+        else:
+            shared = Noise("known", self.noise_scale)
+        return dict.fromkeys(("u", "f", "lambda"), shared)
+
+    def coordinates(self, quantity: str) -> tuple[str, ...]:
+        return ("x",) if quantity == "lambda" else ("t", "x")
+
+    def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
+        if quantity == "f":
+            u, reaction = unknowns["u"].at(x), unknowns["lambda"](x)
+            return u.t - DIFFUSION * u.xx + reaction * u.value**3
+        return unknowns[quantity](x)
+
+    # The truth
+
+    def reaction(self, x: Array) -> Array:
+        if self.case == "steep":
+            return 0.2 + np.exp(x**2) * np.cos(3 * x) ** 2
+        return 0.2 + np.exp(x) * np.cos(2 * x) ** 2
+
+    def source(self, x: Array) -> Array:
+        return np.exp(-((x - 0.25) ** 2) / (2 * 0.4**2)) * np.sin(3 * x) ** 2
+
+    def solution(self, x: Array, t: Array) -> Array:
+        """The reference solution ``[len(t), len(x)]``."""
+        amplitude = 1.0 if self.case == "steep" else 0.5
+        return solve(
+            x,
+            t,
+            diffusion=DIFFUSION,
+            reaction=self.reaction,
+            source=self.source,
+            initial=lambda x: amplitude * np.cos(np.pi * x) ** 2,
+            boundary=(amplitude, amplitude),
+        )
+
+    # The readings
+
+    def dataset(self, rng: np.random.Generator) -> Dataset:
+        places = {"u": shifted(11, 1), "f": NEAR_THE_ENDS if self.case == "steep" else shifted(15, 2)}
+        rates = shifted(6, 3)
+        places["lambda"] = (rates + 1) / 2 if self.case == "extrapolation" else rates
+        grid_x, grid_t = np.linspace(-1, 1, self.n_test_x), np.linspace(0, 1, self.n_test_t)
+        sizes = {"calibration": self.n_calibration, "validation": self.n_validation}
+        random = {name: (rng.uniform(0, 1, n), rng.uniform(-1, 1, n)) for name, n in sizes.items()}
+        everywhere = np.concatenate([places["u"], grid_x, *(x for _, x in random.values())])
+        moments = np.concatenate([TIMES, grid_t, *(t for t, _ in random.values())])
+        table = Table(everywhere, moments, self.solution(np.unique(everywhere), np.unique(moments)))
+
+        def truth(quantity: str, points: Array) -> Array:
+            if quantity == "u":
+                return table(points[:, 0], points[:, 1])
+            return (self.source if quantity == "f" else self.reaction)(points[:, -1])
+
+        def read(quantity: str, points: Array, copies: int = 1) -> Readings:
+            clean = truth(quantity, points)
+            noise = rng.standard_normal(len(points) // copies)
+            scale = self.true_noise_scale(points[:, -1])
+            return Readings(points, (clean + scale * np.tile(noise, copies))[:, None], copies)
+
+        found = {}
+        for name in ("u", "f", "lambda"):
+            flat = name == "lambda"
+            train = places[name][:, None] if flat else grid(TIMES, places[name])
+            test = grid_x[:, None] if flat else grid(grid_t, grid_x)
+            held = {part: x[:, None] if flat else np.stack([t, x], axis=1) for part, (t, x) in random.items()}
+            splits = {"id": np.ones(len(test), dtype=bool)}
+            if not flat:
+                splits["t1"] = test[:, 0] == 1
+            elif self.case == "extrapolation":
+                splits["ood"] = test[:, 0] < 0
+            found[name] = QuantityData(
+                train=read(name, train, len(TIMES) if name == "f" else 1),
+                calibration=read(name, held["calibration"]),
+                test=read(name, test),
+                reference=truth(name, test)[:, None],
+                splits=splits,
+                validation=read(name, held["validation"]),
+                coordinates=self.coordinates(name),
+                noise_reference=self.true_noise_scale(test[:, -1])[:, None],
+                clean_rl2e=True,
+            )
+        return found
+
+    def true_noise_scale(self, x: Array) -> Array:
+        """The scale of the noise that the readings really have."""
+        return 0.1 * np.abs(x) if self.case == "heteroscedastic" else np.full_like(x, self.noise_scale)
+
+
+class Table:
+    """A function of (t, x) known where both are among given values."""
+
+    def __init__(self, x: Array, t: Array, values: Array) -> None:
+        self.x, self.t, self.values = np.unique(x), np.unique(t), values
+
+    def __call__(self, t: Array, x: Array) -> Array:
+        found: Array = self.values[np.searchsorted(self.t, t), np.searchsorted(self.x, x)]
+        return found
+
+
+def grid(t: Array, x: Array) -> Array:
+    """All pairs (t, x), place by place within each time."""
+    return np.stack([np.repeat(t, len(x)), np.tile(x, len(t))], axis=1)
+
+
+def shifted(n: int, key: int) -> Array:
+    """Equidistant places with small shifts, both ends as they are."""
+    even = np.linspace(-1, 1, n)
+    shift = np.random.default_rng(key).uniform(-0.15, 0.15, n) * (even[1] - even[0])
+    shift[[0, -1]] = 0
+    return even + shift
