@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sciuq_runner import files, metrics
-from sciuq_runner.calibration.base import Calibrator, Standard, read_standard
+from sciuq_runner.calibration.base import UNCALIBRATED, Calibrator, Standard, read_standard
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.predictive import Predictive
 from sciuq_runner.problem import Array, QuantityData, Readings
@@ -73,6 +73,14 @@ class Result:
         """Total standard deviation before calibration."""
         return np.hypot(self.aleatoric_std, self.epistemic_std)
 
+    @property
+    def calibrated(self) -> dict[str, Standard]:
+        """Distributions after calibration by the prefix of what they give: ``cal_``; ``cal_var_`` too if several."""
+        if not self.standards:
+            return {}
+        every = {f"cal_{name}_": standard for name, standard in self.standards.items()}
+        return {"cal_": next(iter(every.values())), **(every if len(every) > 1 else {})}
+
     def calibrate(self, calibrators: Mapping[str, Calibrator], z: Array) -> Result:
         """Fit calibrators to scaled residuals; without any, predictions stay as they are."""
         fitted = {name: calibrator.fit(z) for name, calibrator in calibrators.items()} if len(z) else {}
@@ -80,19 +88,13 @@ class Result:
 
     def evaluate(self) -> dict[str, dict[str, float]]:
         """Metrics of every split before calibration (``id``) and after (``cal_id``; ``cal_var_id`` if by several)."""
-        standards: dict[str, Standard | None] = {"": None}
-        if self.standards:
-            standards["cal_"] = next(iter(self.standards.values()))
-        if len(self.standards) > 1:
-            standards |= {f"cal_{name}_": standard for name, standard in self.standards.items()}
         found = {}
-        for prefix, standard in standards.items():
+        for prefix, standard in {"": UNCALIBRATED, **self.calibrated}.items():
             for split, mask in self.splits.items():
                 if mask.any():
                     reference = self.reference[mask] if self.clean_rl2e else None
                     parts = self.mean[mask], self.std[mask], self.test_y[mask], reference
-                    extra = () if standard is None else (standard,)
-                    found[f"{prefix}{split}"] = metrics.evaluate(*parts, *extra)
+                    found[f"{prefix}{split}"] = metrics.evaluate(*parts, standard)
         return found
 
     def rmsce_by_size(
@@ -131,10 +133,9 @@ class Result:
         for name, held in (("train", self.train), ("calibration", self.calibration)):
             found |= {f"{name}_x": held.x, f"{name}_y": held.y, f"{name}_mean": held.mean, f"{name}_std": held.std}
         found |= {f"split_{split}": mask for split, mask in self.splits.items()}
-        for number, (name, standard) in enumerate(self.standards.items()):
-            for prefix in ("cal", f"cal_{name}") if number == 0 else (f"cal_{name}",):
-                found[f"{prefix}_mean"] = self.mean + self.std * standard.mean
-                found[f"{prefix}_std"] = self.std * standard.std
+        for prefix, standard in self.calibrated.items():
+            found[f"{prefix}mean"] = self.mean + self.std * standard.mean
+            found[f"{prefix}std"] = self.std * standard.std
         return found
 
 
