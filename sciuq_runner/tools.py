@@ -105,7 +105,7 @@ def _redraw(folder: Path) -> list[Path]:
     known = files.read_json(folder / "metrics.json")
     calibrators = build_calibrators(known["config"]["calibration"].get("by", {}), trusted())
     figures = folder / "figures"
-    before = set(figures.glob("*.png"))
+    before = {path for name in results for kind in plots.CALIBRATED for path in figures.glob(f"{name}_{kind}.png")}
     drawn = plots.draw_all(figures, results, panels, calibrators, known["config"]["seed"], title_of(known))
     for old in before - set(drawn):  # of a calibration that was replaced
         old.unlink()

@@ -97,8 +97,12 @@ def test_recalibration_reaches_folder_model_and_mlflow(place, run):
     from mlflow import MlflowClient
 
     before = read_metrics(run)
+    own = run / "figures" / "mine.png"
+    own.touch()
     found = tool("calibrate", str(run), "calibration=cdf", "calibration.n=20", cwd=place)
     assert found.returncode == 0, found.stderr
+    assert [path.name for path in (run / "figures").glob("u_bands_*")] == ["u_bands_cdf.png"]
+    own.unlink()  # fails if it was taken for a figure of the calibration that was replaced
     after = read_metrics(run)
     assert after["u"]["id"] == before["u"]["id"]
     assert {split for split in after["u"] if split.startswith("cal")} == {"cal_id", "cal_ood"}
