@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops import while_loop
 
+from sciuq_runner.errors import first_line
+
 log = logging.getLogger(__name__)
 
 BatchedFunction = Callable[[Tensor], Tensor]
@@ -83,8 +85,9 @@ class MaybeCompiled:
         try:
             result = self.call(*arguments)
         except Exception as error:  # whatever the toolchain lacks, eager mode gives the same answer
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            log.warning("Compiling is not possible here (%s); going on in eager mode, which is slower.", reason)
+            log.warning(
+                "Compiling is not possible here (%s); going on in eager mode, which is slower.", first_line(error)
+            )
             self.call, self.compiled = self.eager, False
             result = self.call(*arguments)
         self.proven = True

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from sciuq_runner.errors import ConfigError
+from sciuq_runner.errors import ConfigError, first_line
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -57,11 +57,6 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"{path} should hold a JSON object.")
     return value
-
-
-def first_line(error: Exception) -> str:
-    """What an error of a library says, in short."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:

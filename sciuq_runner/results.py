@@ -11,7 +11,7 @@ import numpy as np
 
 from sciuq_runner import files, metrics
 from sciuq_runner.calibration.base import UNCALIBRATED, Calibrator, Standard, read_standard
-from sciuq_runner.errors import ConfigError
+from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.predictive import Predictive
 from sciuq_runner.problem import Array, QuantityData, Readings
 
@@ -185,7 +185,7 @@ def read_calibrations(path: Path) -> dict[str, dict[str, Standard]]:
             for name, kinds in files.read_json(path).items()
         }
     except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path} holds no calibrated distributions ({files.first_line(error)}).") from error
+        raise ConfigError(f"{path} holds no calibrated distributions ({first_line(error)}).") from error
 
 
 def read_results(folder: Path) -> dict[str, Result]:

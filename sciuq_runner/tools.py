@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sciuq_runner.commands import Parser, conclude, find_run
-from sciuq_runner.errors import ConfigError
+from sciuq_runner.errors import ConfigError, first_line
 
 
 def calibrate(argv: Sequence[str] | None = None) -> None:
@@ -125,7 +125,7 @@ def _predict(arguments: Sequence[str]) -> None:
     import pandas as pd
 
     from sciuq_runner.emulator import Emulator
-    from sciuq_runner.files import first_line, write_atomically
+    from sciuq_runner.files import write_atomically
     from sciuq_runner.pyfunc import PyFunc
 
     if not options.points.is_file():

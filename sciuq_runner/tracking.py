@@ -17,8 +17,7 @@ from typing import Any, Literal
 
 from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
-from sciuq_runner.errors import ConfigError
-from sciuq_runner.files import first_line
+from sciuq_runner.errors import ConfigError, first_line
 
 log = logging.getLogger(__name__)
 

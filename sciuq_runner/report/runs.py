@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sciuq_runner.errors import ConfigError, nearest
+from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.resume import NAME as RESUME_NOTE
 from sciuq_runner.tracking import MAX_PARAM, Tracker, flatten_metrics, flatten_params, hide_password, quieten
 
@@ -115,8 +115,7 @@ def reason(error: Exception) -> str:
     """The first sentence of what went wrong, without passwords."""
     if isinstance(error, KeyError):
         return f"it has no {error}"
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return hide_password(first).partition(". ")[0][:200]
+    return hide_password(first_line(error)).partition(". ")[0]
 
 
 # MLflow
