@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from sciuq_runner import files
-from sciuq_runner.calibration.base import UNCALIBRATED
+from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.methods.base import Posterior, read_posterior
 from sciuq_runner.models.base import Model
@@ -27,7 +27,6 @@ from sciuq_runner.schema import build
 from sciuq_runner.target import Target
 
 SAMPLES = "samples.safetensors"
-LEVEL = 0.95
 
 
 def save_emulator(

@@ -16,7 +16,7 @@ import torch
 
 from sciuq_runner import files, metrics
 from sciuq_runner.assembly import CalibrationSettings, Run, prepare
-from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.calibration.base import LEVEL, Calibrator
 from sciuq_runner.calibration.conformal import points_needed
 from sciuq_runner.diagnostics import convergence, convergence_warnings
 from sciuq_runner.emulator import SAMPLES, save_emulator
@@ -125,7 +125,7 @@ def calibrated(
     used = settings.n or len(held)
     if used > len(held):
         raise ValueError(f"calibration.n={used} is more than the {len(held)} readings of {name} that there are.")
-    if "conformal" in calibrators and used < points_needed(0.95):
+    if "conformal" in calibrators and used < points_needed(LEVEL):
         log.warning("From %d readings, conformal intervals carry no guarantee at 95 %%: that takes 19.", used)
     order = stream(seed, "calibration").permutation(len(held))
     return result.calibrate(calibrators, held.residuals[order[:used]])
