@@ -52,7 +52,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """An object of a JSON file; a file that holds none is named in a sentence."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read ({first_line(error)}): is the file complete?") from error
     if not isinstance(value, dict):
         raise ConfigError(f"{path} should hold a JSON object.")
