@@ -59,6 +59,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def require(values: Mapping[str, Any], kinds: Mapping[str, type], path: Path) -> None:
+    """Refuse the content of a file in which a key is missing or has a value of another type than in ``kinds``."""
+    for key, kind in kinds.items():
+        if not isinstance(values.get(key), kind):
+            raise ConfigError(f"{path} does not say {key}: it is damaged, or of another version of sciuq_runner.")
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Tensors by name in the safetensors format."""
     from safetensors.torch import save_file

@@ -15,6 +15,7 @@ from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.predictive import Predictive
 from sciuq_runner.problem import Array, QuantityData, Readings
 
+METRICS = "metrics.json"
 PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
 
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
@@ -245,11 +246,19 @@ def read_panels(folder: Path) -> Panels:
     return panels
 
 
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """The metrics of a finished run, with all of its settings that calibration and figures need."""
+    path = folder / METRICS
+    known = files.read_json(path)
+    files.require(known, {"config": dict}, path)
+    files.require(known["config"], {"seed": int, **dict.fromkeys(("calibration", "choices", "problem"), dict)}, path)
+    files.require(known["config"]["choices"], {"problem": str, "method": str}, path)
+    return known
+
+
 def title_of(metrics: Mapping[str, Any]) -> str:
     """The title of a run's figures, from its ``metrics.json``."""
     config = metrics["config"]
-    names = {key: config[key]["_target_"].rpartition(".")[2].lower() for key in ("problem", "method")} | config[
-        "choices"
-    ]
+    names = config["choices"]
     case = config["problem"].get("case")
     return f"{names['problem']}{f' ({case})' if case else ''}, {names['method']}"
