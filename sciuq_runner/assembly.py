@@ -15,7 +15,7 @@ from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import Model
 from sciuq_runner.problem import Dataset, Problem
-from sciuq_runner.schema import Positive, build, construct
+from sciuq_runner.schema import Dtype, Positive, build, construct
 from sciuq_runner.seeds import stream
 from sciuq_runner.target import Target
 
@@ -57,7 +57,7 @@ class Settings:
     tracking: dict[str, Any]
     seed: Annotated[int, Ge(0)] = 0
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    dtype: Literal["float32", "float64"] = "float32"
+    dtype: Dtype = "float32"
     threads: Annotated[int, Ge(1)] | None = None
     temperature: Positive = 1.0
     gold: str | None = "auto"

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops import while_loop
 
+from sciuq_runner.errors import first_line
+
 log = logging.getLogger(__name__)
 
 BatchedFunction = Callable[[Tensor], Tensor]
@@ -74,18 +76,19 @@ class MaybeCompiled:
             torch._dynamo.config.recompile_limit = 256
         self.call = torch.compile(function, fullgraph=True, dynamic=False, options=OPTIONS) if compiled else function
         self.compiled = compiled
-        self.proven = not compiled
+        self.announced = False
 
     def __call__(self, *arguments: Any) -> Any:
-        if self.proven:
+        if not self.compiled:
+            return self.eager(*arguments)
+        if not self.announced:
+            log.info("Compiling the inner loop (about ten seconds the first time, a few once cached).")
+            self.announced = True
+        try:  # every time, since other shapes are compiled anew
             return self.call(*arguments)
-        log.info("Compiling the inner loop (about ten seconds the first time, a few once cached).")
-        try:
-            result = self.call(*arguments)
         except Exception as error:  # whatever the toolchain lacks, eager mode gives the same answer
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            log.warning("Compiling is not possible here (%s); going on in eager mode, which is slower.", reason)
-            self.call, self.compiled = self.eager, False
-            result = self.call(*arguments)
-        self.proven = True
-        return result
+            log.warning(
+                "Compiling is not possible here (%s); going on in eager mode, which is slower.", first_line(error)
+            )
+            self.compiled = False
+            return self.eager(*arguments)

@@ -16,26 +16,25 @@ import numpy as np
 import torch
 
 from sciuq_runner import files
-from sciuq_runner.calibration.base import UNCALIBRATED
+from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.methods.base import Posterior, read_posterior
 from sciuq_runner.models.base import Model
 from sciuq_runner.predictive import predict
 from sciuq_runner.problem import Array, Problem
 from sciuq_runner.results import CALIBRATION, read_calibrations
-from sciuq_runner.schema import build
+from sciuq_runner.schema import Dtype, build, check
 from sciuq_runner.target import Target
 
 SAMPLES = "samples.safetensors"
-LEVEL = 0.95
+KEPT = {"problem": dict, "model": dict, "dtype": str}  # the settings that give samples their meaning
 
 
 def save_emulator(
     folder: Path, config: Mapping[str, Any], posterior: Posterior, calibrations: Mapping[str, Any]
 ) -> None:
     """Write everything that predictions at new points need."""
-    kept = {key: config[key] for key in ("problem", "model", "dtype")}
-    files.write_json(folder / "config.json", kept)
+    files.write_json(folder / "config.json", {key: config[key] for key in KEPT})
     files.write_json(folder / CALIBRATION, calibrations)
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
 
@@ -50,12 +49,13 @@ class Emulator:
 
     def __init__(self, folder: Path) -> None:
         config = files.read_json(folder / "config.json")
-        trust = trusted()
+        files.require(config, KEPT, folder / "config.json")
+        dtype, trust = getattr(torch, check(config["dtype"], Dtype, "dtype")), trusted()
         self.problem = build(config["problem"], "problem", Problem, trust)  # type: ignore[type-abstract]
         model = build(config["model"], "model", Model, trust)  # type: ignore[type-abstract]
         self.posterior = read_posterior(*files.read_tensors(folder / SAMPLES))
         noise = self.problem.noise
-        self.target = Target(model.bind(self.problem, noise), noise, {}, dtype=getattr(torch, config["dtype"]))
+        self.target = Target(model.bind(self.problem, noise), noise, {}, dtype=dtype)
         self.quantities = list(noise)
         self.calibrations = read_calibrations(folder / CALIBRATION)
 

@@ -14,6 +14,11 @@ class RunError(Exception):
     """Numbers went wrong while working: says where, and what to try."""
 
 
+def first_line(error: Exception) -> str:
+    """What an error of a library says, in short."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint that names the closest valid choice, or lists the choices when none is close."""
     options = sorted(set(choices))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from sciuq_runner.errors import ConfigError
+from sciuq_runner.errors import ConfigError, first_line
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -52,16 +52,18 @@ def read_json(path: Path) -> dict[str, Any]:
     """An object of a JSON file; a file that holds none is named in a sentence."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read ({first_line(error)}): is the file complete?") from error
     if not isinstance(value, dict):
         raise ConfigError(f"{path} should hold a JSON object.")
     return value
 
 
-def first_line(error: Exception) -> str:
-    """What an error of a library says, in short."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+def require(values: Mapping[str, Any], kinds: Mapping[str, type], path: Path) -> None:
+    """Refuse the content of a file in which a key is missing or has a value of another type than in ``kinds``."""
+    for key, kind in kinds.items():
+        if not isinstance(values.get(key), kind):
+            raise ConfigError(f"{path} does not say {key}: it is damaged, or of another version of sciuq_runner.")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciuq_runner.calibration.base import UNCALIBRATED, Standard
+from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED, Standard
 from sciuq_runner.problem import Array
 
 N_LEVELS = 100
@@ -36,7 +36,7 @@ def rmsce(mean: Array, std: Array, y: Array, standard: Standard = UNCALIBRATED) 
     return float(np.sqrt(np.mean((levels - observed_proportions(mean, std, y, levels, standard)) ** 2)))
 
 
-def piw(std: Array, level: float = 0.95, standard: Standard = UNCALIBRATED) -> float:
+def piw(std: Array, level: float = LEVEL, standard: Standard = UNCALIBRATED) -> float:
     """Mean width of the central prediction interval."""
     lower, upper = standard.interval(level)
     return float((upper - lower) * np.mean(std))
@@ -57,7 +57,7 @@ def crps(mean: Array, std: Array, y: Array, standard: Standard = UNCALIBRATED) -
     return float(np.mean(std * standard.crps((y - mean) / std)))
 
 
-def interval_score(mean: Array, std: Array, y: Array, level: float = 0.95, standard: Standard = UNCALIBRATED) -> float:
+def interval_score(mean: Array, std: Array, y: Array, level: float = LEVEL, standard: Standard = UNCALIBRATED) -> float:
     r"""Mean over the readings of :math:`(h - l) + \frac{2}{\alpha}[(l - y)_+ + (y - h)_+]` (Gneiting and Raftery 2007).
 
     The central interval from l to h leaves :math:`\alpha = 1 - \text{level}` outside.

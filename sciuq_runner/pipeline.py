@@ -16,7 +16,7 @@ import torch
 
 from sciuq_runner import files, metrics
 from sciuq_runner.assembly import CalibrationSettings, Run, prepare
-from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.calibration.base import LEVEL, Calibrator
 from sciuq_runner.calibration.conformal import points_needed
 from sciuq_runner.diagnostics import convergence, convergence_warnings
 from sciuq_runner.emulator import SAMPLES, save_emulator
@@ -27,7 +27,7 @@ from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import Predictive, predict
 from sciuq_runner.problem import Array, QuantityData
-from sciuq_runner.results import Result, calibrations, collect, title_of, write_panels, write_results
+from sciuq_runner.results import METRICS, Result, calibrations, collect, title_of, write_panels, write_results
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target import Target
 
@@ -52,7 +52,7 @@ class Outcome:
         return None
 
 
-def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | None = None) -> Outcome:
+def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> Outcome:
     """Run the whole pipeline and leave its results in ``folder``."""
     started = time.perf_counter()
     settings = run.settings
@@ -85,7 +85,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
         "noise": learned_noise(target, posterior),
         "diagnostics": diagnostics,
         "cost": cost,
-        "config": {"choices": dict(choices or {}), **{k: v for k, v in run.config.items() if k != "tracking"}},
+        "config": {"choices": dict(choices), **{k: v for k, v in run.config.items() if k != "tracking"}},
     }
     for name, (mean, std) in gold.items():
         add_gold(results[name], found[name], mean, std)
@@ -93,7 +93,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str] | Non
     panels = before_and_after(target, posterior, stream(settings.seed, "figures"))
     write_panels(folder, panels)
     cost["total_s"] = time.perf_counter() - started
-    files.write_json(folder / "metrics.json", results)
+    files.write_json(folder / METRICS, results)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     try:
         from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
@@ -125,7 +125,7 @@ def calibrated(
     used = settings.n or len(held)
     if used > len(held):
         raise ValueError(f"calibration.n={used} is more than the {len(held)} readings of {name} that there are.")
-    if "conformal" in calibrators and used < points_needed(0.95):
+    if "conformal" in calibrators and used < points_needed(LEVEL):
         log.warning("From %d readings, conformal intervals carry no guarantee at 95 %%: that takes 19.", used)
     order = stream(seed, "calibration").permutation(len(held))
     return result.calibrate(calibrators, held.residuals[order[:used]])

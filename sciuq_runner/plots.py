@@ -13,18 +13,17 @@ from matplotlib.figure import Figure
 from scipy.stats import gaussian_kde
 
 from sciuq_runner import metrics
-from sciuq_runner.calibration.base import UNCALIBRATED, Calibrator, Standard
+from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED, Calibrator, Standard
 from sciuq_runner.files import write_atomically
 from sciuq_runner.results import Panels, Result
 from sciuq_runner.seeds import stream
-
-LEVEL = 0.95
 
 # Okabe and Ito's palette: distinguishable with any colour vision, and in print
 MEAN, TOTAL, EPISTEMIC, EXACT, DATA = "#0072B2", "#56B4E9", "#0072B2", "#000000", "#D55E00"
 STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
 COLORS = (MEAN, DATA, "#009E73", "#CC79A7", "#E69F00")
 STYLES = ("-", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+CALIBRATED = ("bands_*", "calibration_size")  # figures of a quantity that depend on which calibrators there are
 SPLIT_NAMES = {"id": "in distribution", "ood": "out of distribution"}
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from sciuq_runner import files, metrics
-from sciuq_runner.calibration.base import Calibrator, Standard, read_standard
-from sciuq_runner.errors import ConfigError
+from sciuq_runner.calibration.base import UNCALIBRATED, Calibrator, Standard, read_standard
+from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.predictive import Predictive
 from sciuq_runner.problem import Array, QuantityData, Readings
 
+METRICS = "metrics.json"
 PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
 
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
@@ -73,6 +74,14 @@ class Result:
         """Total standard deviation before calibration."""
         return np.hypot(self.aleatoric_std, self.epistemic_std)
 
+    @property
+    def calibrated(self) -> dict[str, Standard]:
+        """Distributions after calibration by the prefix of what they give: ``cal_``; ``cal_var_`` too if several."""
+        if not self.standards:
+            return {}
+        every = {f"cal_{name}_": standard for name, standard in self.standards.items()}
+        return {"cal_": next(iter(every.values())), **(every if len(every) > 1 else {})}
+
     def calibrate(self, calibrators: Mapping[str, Calibrator], z: Array) -> Result:
         """Fit calibrators to scaled residuals; without any, predictions stay as they are."""
         fitted = {name: calibrator.fit(z) for name, calibrator in calibrators.items()} if len(z) else {}
@@ -80,19 +89,13 @@ class Result:
 
     def evaluate(self) -> dict[str, dict[str, float]]:
         """Metrics of every split before calibration (``id``) and after (``cal_id``; ``cal_var_id`` if by several)."""
-        standards: dict[str, Standard | None] = {"": None}
-        if self.standards:
-            standards["cal_"] = next(iter(self.standards.values()))
-        if len(self.standards) > 1:
-            standards |= {f"cal_{name}_": standard for name, standard in self.standards.items()}
         found = {}
-        for prefix, standard in standards.items():
+        for prefix, standard in {"": UNCALIBRATED, **self.calibrated}.items():
             for split, mask in self.splits.items():
                 if mask.any():
                     reference = self.reference[mask] if self.clean_rl2e else None
                     parts = self.mean[mask], self.std[mask], self.test_y[mask], reference
-                    extra = () if standard is None else (standard,)
-                    found[f"{prefix}{split}"] = metrics.evaluate(*parts, *extra)
+                    found[f"{prefix}{split}"] = metrics.evaluate(*parts, standard)
         return found
 
     def rmsce_by_size(
@@ -131,10 +134,9 @@ class Result:
         for name, held in (("train", self.train), ("calibration", self.calibration)):
             found |= {f"{name}_x": held.x, f"{name}_y": held.y, f"{name}_mean": held.mean, f"{name}_std": held.std}
         found |= {f"split_{split}": mask for split, mask in self.splits.items()}
-        for number, (name, standard) in enumerate(self.standards.items()):
-            for prefix in ("cal", f"cal_{name}") if number == 0 else (f"cal_{name}",):
-                found[f"{prefix}_mean"] = self.mean + self.std * standard.mean
-                found[f"{prefix}_std"] = self.std * standard.std
+        for prefix, standard in self.calibrated.items():
+            found[f"{prefix}mean"] = self.mean + self.std * standard.mean
+            found[f"{prefix}std"] = self.std * standard.std
         return found
 
 
@@ -184,7 +186,7 @@ def read_calibrations(path: Path) -> dict[str, dict[str, Standard]]:
             for name, kinds in files.read_json(path).items()
         }
     except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path} holds no calibrated distributions ({files.first_line(error)}).") from error
+        raise ConfigError(f"{path} holds no calibrated distributions ({first_line(error)}).") from error
 
 
 def read_results(folder: Path) -> dict[str, Result]:
@@ -244,11 +246,19 @@ def read_panels(folder: Path) -> Panels:
     return panels
 
 
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """The metrics of a finished run, with all of its settings that calibration and figures need."""
+    path = folder / METRICS
+    known = files.read_json(path)
+    files.require(known, {"config": dict}, path)
+    files.require(known["config"], {"seed": int, **dict.fromkeys(("calibration", "choices", "problem"), dict)}, path)
+    files.require(known["config"]["choices"], {"problem": str, "method": str}, path)
+    return known
+
+
 def title_of(metrics: Mapping[str, Any]) -> str:
     """The title of a run's figures, from its ``metrics.json``."""
     config = metrics["config"]
-    names = {key: config[key]["_target_"].rpartition(".")[2].lower() for key in ("problem", "method")} | config[
-        "choices"
-    ]
+    names = config["choices"]
     case = config["problem"].get("case")
     return f"{names['problem']}{f' ({case})' if case else ''}, {names['method']}"

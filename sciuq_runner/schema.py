@@ -12,7 +12,7 @@ import importlib
 import math
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Interval
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -25,6 +25,7 @@ Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Interval(gt=0, lt=1)]
 Count = Annotated[int, Ge(1)]
+Dtype = Literal["float32", "float64"]
 
 OWN_PACKAGE = "sciuq_runner"
 

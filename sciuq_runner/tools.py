@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sciuq_runner.commands import Parser, conclude, find_run
-from sciuq_runner.errors import ConfigError
+from sciuq_runner.errors import ConfigError, first_line
 
 
 def calibrate(argv: Sequence[str] | None = None) -> None:
@@ -47,7 +47,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
     from sciuq_runner.console import print_summary
     from sciuq_runner.emulator import trusted
     from sciuq_runner.pipeline import calibrated
-    from sciuq_runner.results import CALIBRATION, calibrations, read_results, write_results
+    from sciuq_runner.results import CALIBRATION, METRICS, calibrations, read_metrics, read_results, write_results
     from sciuq_runner.resume import read_origin
     from sciuq_runner.schema import construct
     from sciuq_runner.tracking import log_recalibration
@@ -58,15 +58,16 @@ def _calibrate(arguments: Sequence[str]) -> None:
         raise ConfigError(
             f"{wrong[0]} is not a setting of the calibration: give calibration=NAME or calibration.KEY=VALUE."
         )
-    known = files.read_json(folder / "metrics.json")
+    known = read_metrics(folder)
     if not any(item.startswith("calibration=") for item in options.settings):
         raise ConfigError(
             f"{options.settings[0]} needs a calibrator too: give calibration=var, cdf, crude or conformal."
         )
     chosen = plain(compose([*options.settings], None))["calibration"]
     settings, saved = construct(CalibrationSettings, chosen, "calibration"), read_results(folder)
+    files.require(known, dict.fromkeys(saved, dict), folder / METRICS)
     calibrators = build_calibrators(settings.by, trusted())
-    seed = int(known["config"]["seed"])
+    seed = known["config"]["seed"]
     try:
         results = {name: calibrated(name, item, settings, calibrators, seed) for name, item in saved.items()}
     except ValueError as error:
@@ -79,7 +80,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
     known["config"]["choices"]["calibration"] = ",".join(calibrators) or "none"
     write_results(folder, results)
     files.write_json(folder / "model" / CALIBRATION, calibrations(results))
-    files.write_json(folder / "metrics.json", known)
+    files.write_json(folder / METRICS, known)
     _redraw(folder)
     origin = read_origin(folder)
     if origin is not None and origin.mlflow_run is not None:
@@ -96,16 +97,16 @@ def _plot(arguments: Sequence[str]) -> None:
 
 def _redraw(folder: Path) -> list[Path]:
     """All figures of a run, from what is in its folder."""
-    from sciuq_runner import files, plots
+    from sciuq_runner import plots
     from sciuq_runner.assembly import build_calibrators
     from sciuq_runner.emulator import trusted
-    from sciuq_runner.results import read_panels, read_results, title_of
+    from sciuq_runner.results import read_metrics, read_panels, read_results, title_of
 
     results, panels = read_results(folder), read_panels(folder)
-    known = files.read_json(folder / "metrics.json")
+    known = read_metrics(folder)
     calibrators = build_calibrators(known["config"]["calibration"].get("by", {}), trusted())
     figures = folder / "figures"
-    before = set(figures.glob("*.png"))
+    before = {path for name in results for kind in plots.CALIBRATED for path in figures.glob(f"{name}_{kind}.png")}
     drawn = plots.draw_all(figures, results, panels, calibrators, known["config"]["seed"], title_of(known))
     for old in before - set(drawn):  # of a calibration that was replaced
         old.unlink()
@@ -125,7 +126,7 @@ def _predict(arguments: Sequence[str]) -> None:
     import pandas as pd
 
     from sciuq_runner.emulator import Emulator
-    from sciuq_runner.files import first_line, write_atomically
+    from sciuq_runner.files import write_atomically
     from sciuq_runner.pyfunc import PyFunc
 
     if not options.points.is_file():

@@ -17,8 +17,7 @@ from typing import Any, Literal
 
 from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
-from sciuq_runner.errors import ConfigError
-from sciuq_runner.files import first_line
+from sciuq_runner.errors import ConfigError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -231,13 +230,13 @@ def flatten_params(config: Mapping[str, Any], choices: Mapping[str, str]) -> dic
     return flat
 
 
-def existing_store() -> Tracker | None:
-    """The store of the current folder or of MLFLOW_TRACKING_URI, if there is one; nothing is made."""
+def existing_store(uri: str | None = None) -> Tracker | None:
+    """The store ``uri``, of MLFLOW_TRACKING_URI or of the current folder, if there is one; nothing is made."""
     from mlflow import MlflowClient
 
     quieten()
-    tracker = Tracker(os.environ.get("MLFLOW_TRACKING_URI"), "sciuq", Path.cwd())
-    if tracker.database is not None and not tracker.database.is_file():
+    tracker = Tracker(uri or os.environ.get("MLFLOW_TRACKING_URI"), "sciuq", Path.cwd())
+    if tracker.database is not None and not (tracker.database.is_file() and tracker.database.stat().st_size):
         return None
     tracker.client = MlflowClient(tracker.uri)
     return tracker

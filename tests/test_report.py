@@ -381,7 +381,7 @@ MISTAKES = {
     "no folder": (["--runs", "nowhere"], "--runs nowhere is neither a folder nor the id of a run"),
     "no such id": (["--uri", "STORE", "--runs", "0" * 32], "is neither a folder nor the id of a run"),
     "empty folder": (["--runs", "hollow"], "--runs hollow holds no run"),
-    "torn file": (["--runs", "torn"], "torn/metrics.json is not the metrics.json of a run"),
+    "torn file": (["--runs", "torn"], "torn/metrics.json cannot be read"),
     "alien file": (["--runs", "alien"], "alien/metrics.json is not the metrics.json of a run (it has no 'config')"),
     "nothing finished": (["--runs", "died"], "--runs has no finished run with metrics (UNFINISHED)"),
     "file as output": (["--runs", "good", "--output", "good/metrics.json"], "--output good/metrics.json cannot be"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sciuq_runner import tools
 from sciuq_runner.results import read_panels, read_results
 from tests.conftest import environment, program, read_metrics, run_folders
 
@@ -97,8 +99,12 @@ def test_recalibration_reaches_folder_model_and_mlflow(place, run):
     from mlflow import MlflowClient
 
     before = read_metrics(run)
+    own = run / "figures" / "mine.png"
+    own.touch()
     found = tool("calibrate", str(run), "calibration=cdf", "calibration.n=20", cwd=place)
     assert found.returncode == 0, found.stderr
+    assert [path.name for path in (run / "figures").glob("u_bands_*")] == ["u_bands_cdf.png"]
+    own.unlink()  # fails if it was taken for a figure of the calibration that was replaced
     after = read_metrics(run)
     assert after["u"]["id"] == before["u"]["id"]
     assert {split for split in after["u"] if split.startswith("cal")} == {"cal_id", "cal_ood"}
@@ -195,6 +201,56 @@ def test_a_damaged_run_is_named(place, run, tmp_path):
     found = tool("plot", str(tmp_path), cwd=place)
     assert found.returncode == 2
     assert "is the file complete?" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (["config"], "does not say config"),
+        (["config", "seed"], "does not say seed"),
+        (["config", "calibration"], "does not say calibration"),
+        (["config", "choices"], "does not say choices"),
+        (["config", "problem"], "does not say problem"),
+        (["config", "choices", "method"], "does not say method"),
+        (["u"], "does not say u"),
+    ],
+)
+def test_damaged_metrics_are_named(run, tmp_path, capsys, lost, said):
+    shutil.copytree(run, tmp_path / "run")
+    metrics = lose(tmp_path / "run" / "metrics.json", lost)
+    commands = [lambda: tools.calibrate([str(tmp_path / "run"), "calibration=var"])]
+    if lost != ["u"]:  # figures do not need it
+        commands.append(lambda: tools.plot([str(tmp_path / "run")]))
+    for command in commands:
+        with pytest.raises(SystemExit) as ended:
+            command()
+        assert ended.value.code == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"metrics.json {said}" in line
+    assert (tmp_path / "run" / "metrics.json").read_text() == metrics
+
+
+@pytest.mark.parametrize("lost", [["problem"], ["problem", "_target_"], ["model"], ["dtype"]])
+def test_a_damaged_model_is_named(run, tmp_path, capsys, lost):
+    shutil.copytree(run, tmp_path / "run")
+    lose(tmp_path / "run" / "model" / "config.json", lost)
+    (tmp_path / "points.csv").write_text("x\n0.5\n")
+    with pytest.raises(SystemExit) as ended:
+        tools.predict([str(tmp_path / "run"), str(tmp_path / "points.csv")])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert lost[-1] in line
+
+
+def lose(path: Path, keys: list[str]) -> str:
+    """Take a nested key out of a JSON file; returns what is left."""
+    content = json.loads(path.read_text())
+    node = content
+    for key in keys[:-1]:
+        node = node[key]
+    del node[keys[-1]]
+    path.write_text(json.dumps(content))
+    return path.read_text()
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from sciuq_runner.errors import nearest
 from sciuq_runner.problem import Array
 
 RESOLUTION = 2.0**-40  # scaled residuals that agree to this part of the larger of 1 and themselves are tied
+LEVEL = 0.95  # of the central intervals that are drawn, measured and predicted
 LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -14,9 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sciuq_runner.errors import ConfigError, nearest
+from sciuq_runner.errors import ConfigError, first_line, nearest
+from sciuq_runner.files import read_json
 from sciuq_runner.resume import NAME as RESUME_NOTE
-from sciuq_runner.tracking import MAX_PARAM, Tracker, flatten_metrics, flatten_params, hide_password, quieten
+from sciuq_runner.tracking import MAX_PARAM, Tracker, existing_store, flatten_metrics, flatten_params, hide_password
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +83,8 @@ def read_folder(folder: Path) -> Run:
     figures = partial(read_figures, folder / "figures")
     if not path.is_file():
         return Run(folder.name, "UNFINISHED", {}, {}, folder.stat().st_mtime, figures, folder=place)
+    content = read_json(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
         config = dict(content["config"])
         choices = dict(config.pop("choices"))
         params = {key: str(value)[:MAX_PARAM] for key, value in flatten_params(config, choices).items()}
@@ -115,33 +115,29 @@ def reason(error: Exception) -> str:
     """The first sentence of what went wrong, without passwords."""
     if isinstance(error, KeyError):
         return f"it has no {error}"
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return hide_password(first).partition(". ")[0][:200]
+    return hide_password(first_line(error)).partition(". ")[0]
 
 
 # MLflow
 
 
 def open_store(uri: str | None) -> Tracker:
-    """Reach a store that exists.
-
-    MLflow keeps an experiment ``Default`` in every store, so that looking for it connects and makes nothing.
-    """
+    """Reach a store that exists."""
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    quieten()
-    store = Tracker(uri or os.environ.get("MLFLOW_TRACKING_URI"), "Default", Path.cwd())
-    shown = f"--uri {hide_password(store.uri)}"
-    if store.database is not None and not (store.database.is_file() and store.database.stat().st_size):
-        raise ConfigError(
-            f"{shown} is missing or empty: go to the folder of the runs, name its database with --uri, "
-            "or name run folders with --runs."
-        )
+    shown = "--uri " + hide_password(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
     try:
-        store.find_experiment()
+        store = existing_store(uri)
+        if store is not None:
+            store.client.search_experiments(max_results=1)
     except Exception as error:  # drivers, servers and files fail in ways of their own
         raise ConfigError(
             f"{shown} cannot be read ({reason(error)}): name a file as sqlite:///mlflow.db, or a running server."
         ) from error
+    if store is None:
+        raise ConfigError(
+            f"{shown} is missing or empty: go to the folder of the runs, name its database with --uri, "
+            "or name run folders with --runs."
+        )
     return store
 
 

@@ -187,14 +187,24 @@ def test_stopping_keeps_the_samples_so_far():
     assert any("not samples" in warning for warning in early.warnings)
 
 
-def test_falls_back_to_eager_where_compiling_is_not_possible(caplog):
-    def broken(*arguments: object) -> object:
-        raise RuntimeError("no C++ compiler\nlong story")
+@pytest.mark.parametrize("broken_from", [1, 3])
+def test_falls_back_to_eager_where_compiling_is_not_possible(caplog, broken_from):
+    """At the first call, or at a later one whose shapes are new."""
+    caplog.set_level("INFO")
+    calls = []
+
+    def compiled(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x)
+        if len(calls) >= broken_from:
+            raise RuntimeError("no C++ compiler\nlong story")
+        return x + 1
 
     function = MaybeCompiled(lambda x: x + 1, compiled=True)
-    function.call = broken
-    assert function(torch.tensor(1.0)) == 2
+    function.call = compiled
+    for n in range(1, 6):
+        assert torch.equal(function(torch.ones(n)), torch.full((n,), 2.0))
     assert not function.compiled
-    assert "no C++ compiler" in caplog.text
+    assert len(calls) == broken_from
+    assert caplog.text.count("no C++ compiler") == 1
+    assert caplog.text.count("Compiling the inner loop") == 1
     assert "long story" not in caplog.text
-    assert function(torch.tensor(2.0)) == 3
