@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -54,18 +53,13 @@ class Asked(Field):
 
     def __init__(self, name: str, coordinates: Sequence[str], n_outputs: int) -> None:
         self.name, self.coordinates, self.n_outputs = name, tuple(coordinates), n_outputs
-        self.names: list[str] = []
+        self.orders: dict[str, tuple[int, ...]] = {}  # by the name asked for
 
     def __call__(self, x: Tensor) -> Tensor:
         return torch.ones(1, x.shape[-2], self.n_outputs, dtype=x.dtype)
 
     def at(self, x: Tensor) -> Any:
         return _Recorder(self, x)
-
-    @property
-    def orders(self) -> list[tuple[int, ...]]:
-        """The derivatives asked for, as multi-indices."""
-        return [order for name in self.names if (order := order_of(name, self.coordinates)) is not None]
 
 
 class _Recorder:
@@ -74,14 +68,17 @@ class _Recorder:
 
     def __getattr__(self, name: str) -> Tensor:
         asked = self._asked
-        if order_of(name, asked.coordinates) is None:
+        order = order_of(name, asked.coordinates)
+        if order is None:
             listed = ", ".join(asked.coordinates)
             raise AttributeError(f"{asked.name}.{name} is no derivative: {asked.name} depends on {listed}.")
-        if name not in asked.names:
-            asked.names.append(name)
+        asked.orders[name] = order
         return asked(self._x)
 
 
-def named(names: Sequence[str], values: Sequence[Tensor]) -> SimpleNamespace:
-    """What :meth:`Field.at` gives."""
-    return SimpleNamespace(**dict(zip(names, values, strict=True)))
+class Jet:
+    """What :meth:`Field.at` gives: the value and derivatives as attributes."""
+
+    def __init__(self, names: Iterable[str], values: Iterable[Tensor]) -> None:
+        for name, value in zip(names, values, strict=True):
+            setattr(self, name, value)

@@ -11,7 +11,6 @@ from sciuq_runner.methods.base import Posterior
 from sciuq_runner.problem import Array, Noise
 from sciuq_runner.target import Target
 
-
 CHUNK = 250_000
 """Members times points that are evaluated at once: a few hundred megabytes with derivatives."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.fields import Asked, Field, Unknowns, named
+from sciuq_runner.fields import Asked, Field, Jet, Unknowns
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
 from sciuq_runner.networks.activations import Activation
@@ -68,16 +68,10 @@ class NetworkField(Field):
     """A field that is a network, with the derivatives that the physics of one quantity asks for."""
 
     def __init__(
-        self,
-        network: Network,
-        theta: Tensor,
-        columns: list[int],
-        n_outputs: int,
-        names: Sequence[str],
-        orders: list[Index],
+        self, network: Network, theta: Tensor, columns: list[int], n_outputs: int, orders: Mapping[str, Index]
     ) -> None:
-        self.network, self.theta, self.columns, self.n_outputs = network, theta, columns, n_outputs
-        self.names, self.orders = names, orders
+        self.network, self.theta, self.columns = network, theta, columns
+        self.n_outputs, self.orders = n_outputs, orders
 
     def points(self, x: Tensor) -> Tensor:
         """The coordinates that the field depends on."""
@@ -87,8 +81,8 @@ class NetworkField(Field):
         return self.network(self.theta, self.points(x))[..., : self.n_outputs]
 
     def at(self, x: Tensor) -> Any:
-        values = self.network.derivatives(self.theta, self.points(x), self.orders)
-        return named(self.names, [value[..., : self.n_outputs] for value in values])
+        values = self.network.derivatives(self.theta, self.points(x), tuple(self.orders.values()))
+        return Jet(self.orders, [value[..., : self.n_outputs] for value in values])
 
 
 class BoundBNN(BoundModel):
@@ -121,13 +115,13 @@ class BoundBNN(BoundModel):
         }
         self.asked = {quantity: self.ask(quantity) for quantity in problem.noise}
 
-    def ask(self, quantity: str) -> dict[str, Asked]:
+    def ask(self, quantity: str) -> dict[str, dict[str, Index]]:
         """Run the physics of a quantity once on stand-ins, to learn which derivatives it needs."""
         fields = {name: Asked(name, s.coordinates, s.n_outputs) for name, s in self.problem.fields.items()}
         ones = {name: torch.ones(1, 1, 1) for name in self.scalars}
         point = torch.ones(1, len(self.problem.coordinates(quantity)))
         self.problem.observe(quantity, Unknowns(fields, ones), point)
-        return fields
+        return {name: asked.orders for name, asked in fields.items()}
 
     def parts(self, theta: Tensor) -> dict[str, Tensor]:
         """The weights of every network."""
@@ -145,8 +139,7 @@ class BoundBNN(BoundModel):
                 parts[name],
                 columns[name],
                 self.problem.fields[name].n_outputs,
-                asked[name].names,
-                asked[name].orders,
+                asked[name],
             )
             for name in columns
         }
