@@ -49,7 +49,7 @@ class ForwardPDE(Problem):
     def probes(self) -> Mapping[str, tuple[float, ...]]:
         return {"f": (1.0,)}
 
-    def coordinates(self, quantity: str) -> tuple[str, ...]:
+    def coordinates_of(self, quantity: str) -> tuple[str, ...]:
         return ("x",)
 
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ class Function(Problem):
             reference=exact(test_x)[:, None],
             splits={"id": inside, "ood": ~inside},
             validation=self.read(inner_points(self.n_validation, rng), rng),
-            coordinates=self.coordinates("u"),
+            coordinates=self.coordinates_of("u"),
             noise_reference=self.true_noise_std(test_x)[:, None],
         )
         return {"u": u}

@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
+from sciuq_runner.problems.diffusion_reaction import solve
 from torch import Tensor
 
 from sciuq_runner.fields import Unknowns
 from sciuq_runner.problem import Array, Dataset, FieldSpec, InverseGamma, Noise, Problem, QuantityData, Readings
-from sciuq_runner.problems.diffusion_reaction import solve
 from sciuq_runner.schema import Positive
 
 DIFFUSION = 0.01
@@ -40,7 +40,7 @@ class MixedPDE(Problem):
     - ``heteroscedastic``: noise of scale 0.1 |x|, a function that is learned beside the reaction rate;
     - ``large_noise``: noise of scale 0.1;
     - ``extrapolation``: the reaction rate is read in [0, 1] alone; its split ``ood`` is the other half;
-    - ``steep``: another reaction rate, initial and boundary values, with layers at both ends, where f is read more often.
+    - ``steep``: another reaction rate, initial and boundary values, with layers at both ends, where f is read more.
 
     The splits are ``id`` (the whole domain) and ``t1`` (the end, t = 1). The relative error is that of the mean against
     the reference solution; all other metrics use noisy test readings.
@@ -77,7 +77,7 @@ class MixedPDE(Problem):
             shared = Noise("known", self.noise_scale)
         return dict.fromkeys(("u", "f", "lambda"), shared)
 
-    def coordinates(self, quantity: str) -> tuple[str, ...]:
+    def coordinates_of(self, quantity: str) -> tuple[str, ...]:
         return ("x",) if quantity == "lambda" else ("t", "x")
 
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ class MixedPDE(Problem):
                 reference=truth(name, test)[:, None],
                 splits=splits,
                 validation=read(name, held["validation"]),
-                coordinates=self.coordinates(name),
+                coordinates=self.coordinates_of(name),
                 noise_reference=self.true_noise_scale(test[:, -1])[:, None],
                 clean_rl2e=True,
             )

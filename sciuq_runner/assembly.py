@@ -102,7 +102,7 @@ def assemble(config: Mapping[str, Any]) -> Run:
     require_device(settings.device)
     if settings.device == "mps" and settings.dtype == "float64":
         raise ConfigError("device=mps has no float64: use dtype=float32.")
-    reserved = {"noise", "diagnostics", "cost", "config"} & set(problem.noise)
+    reserved = {"noise", "parameters", "diagnostics", "cost", "config"} & set(problem.noise)
     if reserved:
         raise ConfigError(f"problem: a quantity cannot be called {reserved.pop()}, which metrics.json uses otherwise.")
     return Run(problem, model, method, calibration, calibrators, tracking, settings, config)

@@ -59,11 +59,11 @@ def run(arguments: list[str]) -> int:
     """Check the command line, then hand over to Hydra; returns the exit status."""
     from hydra._internal.utils import get_args_parser
 
-    from sciuq_runner.composition import register_resolvers
+    from sciuq_runner.composition import adopt_files, register_resolvers
 
     register_resolvers()
     resumes = any(argument.startswith("resume=") for argument in arguments)
-    arguments = resumed(arguments) if resumes else arguments
+    arguments = adopt_files(resumed(arguments) if resumes else arguments)
     parsed = get_args_parser().parse_args(arguments)
     refuse_flags(parsed)
     if parsed.hydra_help or parsed.shell_completion:
@@ -168,7 +168,7 @@ def task(cfg: Any) -> float | None:
     from hydra.types import RunMode
 
     from sciuq_runner.assembly import assemble
-    from sciuq_runner.composition import plain, register_resolvers
+    from sciuq_runner.composition import original, plain, register_resolvers
     from sciuq_runner.errors import ConfigError
     from sciuq_runner.resume import NAME, Origin
     from sciuq_runner.tracking import open_tracker
@@ -190,7 +190,7 @@ def task(cfg: Any) -> float | None:
         if tracker is not None:
             tracker.connect()
         sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
-        origin = Origin(list(job.overrides.task), sources[0] if sources else None)
+        origin = Origin(original(job.overrides.task, config), sources[0] if sources else None)
         status, headline = work(built, folder, choices, tracker, origin)
     except ConfigError as error:
         status = WRONG_INPUT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from sciuq_runner.errors import ConfigError, nearest
 
 CONFIG_MODULE = "sciuq_runner.conf"
+USER_PROBLEM = "sciuq_runner.problems.user.UserProblem"
 
 
 def by_fidelity(options: Mapping[str, Any], *, _root_: DictConfig) -> Any:
@@ -63,6 +65,49 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
         raise ConfigError(explain(error, overrides, config_dir)) from error
     finally:
         GlobalHydra.instance().clear()
+
+
+def adopt_files(arguments: Sequence[str]) -> list[str]:
+    """Make every ``problem=./my_problem.yaml`` a choice of the group ``problem``, and name that choice instead."""
+    adopted = []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key == "problem" and any(part.endswith((".yaml", ".yml")) for part in value.split(",")):
+            adopted.append(f"problem={','.join(_adopt(part) for part in value.split(','))}")
+        else:
+            adopted.append(argument)
+    return adopted
+
+
+def _adopt(value: str) -> str:
+    from hydra.core.config_store import ConfigStore
+
+    if not value.endswith((".yaml", ".yml")):
+        return value
+    path = Path(value.strip("'\"")).expanduser().resolve()
+    if not path.is_file():
+        raise ConfigError(f"problem={value} is not there: name a YAML file, or a problem that sciuq-run --help lists.")
+    try:
+        node = OmegaConf.to_container(OmegaConf.load(path))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a text file in UTF-8.") from error
+    except Exception as error:  # whatever the parser finds is a mistake in the file
+        raise ConfigError(f"{path} is not valid YAML: {_line(error)}") from error
+    if not isinstance(node, dict) or not node:
+        raise ConfigError(f"{path} should describe a problem: coordinates, unknowns, observed ...")
+    if "_target_" in node or "file" in node:
+        raise ConfigError(f"{path}: leave out {'_target_' if '_target_' in node else 'file'}, which is set by itself.")
+    name = re.sub(r"\W", "_", path.stem)
+    name = f"user_{name}" if resources.files(f"{CONFIG_MODULE}").joinpath("problem", f"{name}.yaml").is_file() else name
+    node = {"_target_": USER_PROBLEM, **node, "file": str(path)}
+    ConfigStore.instance().store(name=name, group="problem", node=node, provider=str(path))
+    return name
+
+
+def original(overrides: Sequence[str], config: Mapping[str, Any]) -> list[str]:
+    """Overrides as they can be given again: a problem from a file by its file."""
+    file = config["problem"].get("file") if config["problem"]["_target_"] == USER_PROBLEM else None
+    return [f"problem={file}" if file and text.startswith("problem=") else text for text in overrides]
 
 
 def quote(text: str) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sciuq_runner.loop import BarDisplay, Display, LogDisplay
 
-NOT_QUANTITIES = ("noise", "diagnostics", "cost", "config")
+NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "cost", "config")
 
 
 class ConsoleHandler(logging.StreamHandler):
@@ -54,6 +54,10 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
         print("diagnostics: " + ", ".join(f"{key} {_number(value)}" for key, value in metrics["diagnostics"].items()))
     for name, values in metrics["noise"].items():
         print(f"learned scale of {name}: {_number(values['mean'])} ± {_number(values['std'])}")
+    for name, values in metrics["parameters"].items():
+        interval = f"95 % between {_number(values['lower'])} and {_number(values['upper'])}"
+        truth = f", truth {_number(values['reference'])}" if "reference" in values else ""
+        print(f"{name}: {_number(values['mean'])} ± {_number(values['std'])}, {interval}{truth}")
     print(f"results: {folder}")
     if ui_command:
         print(f"compare runs: {ui_command}")

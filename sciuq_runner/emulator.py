@@ -65,14 +65,14 @@ class Emulator:
             raise ConfigError(f"quantity={name} is not predicted: {nearest(name, self.quantities)}")
         return name or self.quantities[0]
 
-    def coordinates(self, quantity: str | None = None) -> tuple[str, ...]:
+    def coordinates_of(self, quantity: str | None = None) -> tuple[str, ...]:
         """The columns that points need."""
-        return self.problem.coordinates(self.quantity(quantity))
+        return self.problem.coordinates_of(self.quantity(quantity))
 
     def predict(self, x: Array, quantity: str | None = None) -> dict[str, Array]:
         """Mean, standard deviations and 95 % bounds at ``x[N, D]``, and those after the first calibration if any."""
         quantity = self.quantity(quantity)
-        names = self.coordinates(quantity)
+        names = self.coordinates_of(quantity)
         if x.ndim != 2 or x.shape[1] != len(names) or not np.isfinite(x).all():
             listed = ", ".join(names)
             raise ConfigError(

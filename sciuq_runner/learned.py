@@ -1,6 +1,8 @@
-"""What was learned about scales: priors and posteriors side by side (figure on distributions, Section 6.1.2)."""
+"""What was learned: priors and posteriors side by side (figures on distributions of Sections 6.1.2 and 6.4)."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -12,9 +14,22 @@ from sciuq_runner.target import Target
 N_DRAWS = 2000
 
 
-def before_and_after(target: Target, posterior: Posterior, rng: np.random.Generator) -> dict[str, dict[str, Array]]:
-    """Samples for one panel each of theta, of every direct prediction at the origin, and of every learned scale."""
+def before_and_after(
+    target: Target, posterior: Posterior, rng: np.random.Generator, probes: Mapping[str, Sequence[float]]
+) -> dict[str, dict[str, Array]]:
+    """Samples for one panel each of the unknown numbers, of theta and every direct prediction at the origin if the
+    prior was learned, of ``probes`` (quantities at points) and of every learned noise scale."""
     panels: dict[str, dict[str, Array]] = {}
+
+    def prior_draws(scale: Array, n_draws: int) -> torch.Tensor:
+        """Weights under priors of these scales; the unknown numbers have one of their own."""
+        spread = np.repeat(scale[:, None], target.n_weights, axis=1)
+        spread[:, target.n_weights - target.model.n_scalars :] = 1.0
+        return target.tensor(spread * rng.standard_normal((n_draws, target.n_weights)))
+
+    before = target.model.parameters(prior_draws(np.ones(1), N_DRAWS))
+    after = parameter_draws(target, posterior)
+    panels |= {name: {"prior": numbers(before[name]), "posterior": numbers(after[name])} for name in before}
     hyperprior = target.model.prior.hyperprior
     if hyperprior is not None:
         initial, learned = draw_scale(hyperprior, rng), resample(posterior.evaluate_scale(target.prior_scale), rng)
@@ -25,15 +40,16 @@ def before_and_after(target: Target, posterior: Posterior, rng: np.random.Genera
         stacked = target.weights(posterior.theta).cpu().double().numpy()
         panels["theta"] = {name: subset(values, rng) for name, values in weights.items()}
         panels["theta"]["stacked posterior"] = subset(stacked, rng)
-        for quantity in (name for name in target.noise if target.model.is_direct(name)):
-            origin = target.tensor(np.zeros((1, target.terms[0].x.shape[1])))
-
-            def value(theta: torch.Tensor, quantity: str = quantity, x: torch.Tensor = origin) -> torch.Tensor:
-                return target.model.observe(target.weights(theta), quantity, x)
-
-            priors = {name: Posterior(target.tensor(part)).evaluate(value) for name, part in weights.items()}
-            values = {**priors, "posterior": posterior.evaluate(value)}
-            panels[f"{quantity}(0)"] = {name: part[:, 0, 0].cpu().double().numpy() for name, part in values.items()}
+        for quantity in (term.quantity for term in target.terms if target.model.is_direct(term.quantity)):
+            origin = np.zeros(next(term.x.shape[1] for term in target.terms if term.quantity == quantity))
+            priors = {name: Posterior(target.tensor(part)) for name, part in weights.items()}
+            panels[f"{quantity}(0)"] = values_at(target, {**priors, "posterior": posterior}, quantity, origin)
+    for quantity, point in probes.items():
+        prior = Posterior(prior_draws(np.array([target.model.prior.scale]), N_DRAWS))
+        label = ", ".join(f"{value:g}" for value in point)
+        panels[f"{quantity}({label})"] = values_at(
+            target, {"prior": prior, "posterior": posterior}, quantity, np.array(point)
+        )
     noise = posterior.evaluate_scale(lambda theta: target.log_noise_scales(theta).exp()).cpu().double().numpy()
     for slot, group in enumerate(target.noise_groups):
         panels[f"noise scale of {group}"] = {
@@ -41,6 +57,33 @@ def before_and_after(target: Target, posterior: Posterior, rng: np.random.Genera
             "posterior": noise[:, slot],
         }
     return panels
+
+
+def values_at(target: Target, posteriors: Mapping[str, Posterior], quantity: str, point: Array) -> dict[str, Array]:
+    """A quantity at one point for every sample."""
+    x = target.tensor(point[None])
+
+    def value(theta: torch.Tensor) -> torch.Tensor:
+        return target.model.observe(target.weights(theta), quantity, x)
+
+    return {name: numbers(samples.evaluate(value)[:, 0, 0]) for name, samples in posteriors.items()}
+
+
+def parameter_draws(target: Target, posterior: Posterior) -> dict[str, torch.Tensor]:
+    """The unknown numbers of the problem for every sample."""
+    names = list(target.model.parameters(target.weights(posterior.theta[:1])))
+    if not names:
+        return {}
+
+    def stacked(theta: torch.Tensor) -> torch.Tensor:
+        return torch.stack(list(target.model.parameters(target.weights(theta)).values()), dim=1)
+
+    return dict(zip(names, posterior.evaluate(stacked).unbind(1), strict=True))
+
+
+def numbers(values: torch.Tensor) -> Array:
+    found: Array = values.cpu().double().numpy()
+    return found
 
 
 def draw_scale(hyperprior: InverseGamma, rng: np.random.Generator) -> Array:

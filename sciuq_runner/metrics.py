@@ -73,6 +73,12 @@ def sharpness(std: Array, standard: Standard = UNCALIBRATED) -> float:
     return float(np.sqrt(np.vdot(std, std) / std.size) * standard.std)
 
 
+def coverage(mean: Array, std: Array, truth: Array, level: float = 0.95, standard: Standard = UNCALIBRATED) -> float:
+    """Fraction of points at which the central interval holds the truth."""
+    lower, upper = standard.interval(level)
+    return float(np.mean((truth >= mean + lower * std) & (truth <= mean + upper * std)))
+
+
 def nip_g(gold_std: Array, std: Array) -> float:
     r"""Normalised inner product of the predicted variances with those of a gold standard, between 0 and 1."""
     gold, ours = gold_std.ravel() ** 2, std.ravel() ** 2
@@ -86,11 +92,16 @@ def kl_g(gold_mean: Array, gold_std: Array, mean: Array, std: Array) -> float:
 
 
 def evaluate(
-    mean: Array, std: Array, y: Array, reference: Array | None = None, standard: Standard = UNCALIBRATED
+    mean: Array,
+    std: Array,
+    y: Array,
+    reference: Array | None = None,
+    standard: Standard = UNCALIBRATED,
+    clean: bool = True,
 ) -> dict[str, float]:
-    """All metrics of one split; ``rl2e`` is taken against ``reference`` where one is given."""
-    return {
-        "rl2e": rl2e(mean + std * standard.mean, y if reference is None else reference),
+    """All metrics of one split; with a ``reference`` also its coverage, and ``rl2e`` against it where ``clean``."""
+    found = {
+        "rl2e": rl2e(mean + std * standard.mean, y if reference is None or not clean else reference),
         "mpl": mpl(mean, std, y, standard),
         "rmsce": rmsce(mean, std, y, standard),
         "piw": piw(std, standard=standard),
@@ -100,3 +111,4 @@ def evaluate(
         "interval_score": interval_score(mean, std, y, standard=standard),
         "sharpness": sharpness(std, standard),
     }
+    return found if reference is None else {**found, "coverage": coverage(mean, std, reference, standard=standard)}

@@ -21,12 +21,12 @@ from sciuq_runner.calibration.conformal import points_needed
 from sciuq_runner.diagnostics import convergence, convergence_warnings
 from sciuq_runner.emulator import SAMPLES, save_emulator
 from sciuq_runner.gold import gold_standard
-from sciuq_runner.learned import before_and_after
+from sciuq_runner.learned import before_and_after, parameter_draws
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import Predictive, predict
-from sciuq_runner.problem import Array, QuantityData
+from sciuq_runner.problem import Array, Parameter, QuantityData
 from sciuq_runner.results import METRICS, Result, calibrations, collect, title_of, write_panels, write_results
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target import Target
@@ -83,6 +83,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> O
     results: dict[str, Any] = {
         **{name: item.evaluate() for name, item in found.items()},
         "noise": learned_noise(target, posterior),
+        "parameters": learned_parameters(target, posterior, run.problem.scalars),
         "diagnostics": diagnostics,
         "cost": cost,
         "config": {"choices": dict(choices), **{k: v for k, v in run.config.items() if k != "tracking"}},
@@ -90,7 +91,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> O
     for name, (mean, std) in gold.items():
         add_gold(results[name], found[name], mean, std)
     write_results(folder, found)
-    panels = before_and_after(target, posterior, stream(settings.seed, "figures"))
+    panels = before_and_after(target, posterior, stream(settings.seed, "figures"), run.problem.probes)
     write_panels(folder, panels)
     cost["total_s"] = time.perf_counter() - started
     files.write_json(folder / METRICS, results)
@@ -133,7 +134,7 @@ def calibrated(
 
 def add_gold(splits: dict[str, dict[str, float]], result: Result, mean: Array, std: Array) -> None:
     """Compare the uncalibrated predictions with those of a gold standard."""
-    for split, mask in result.splits.items():
+    for split, mask in result.known_splits.items():
         if split in splits:
             splits[split]["nip_g"] = metrics.nip_g(std[mask], result.std[mask])
             splits[split]["kl_g"] = metrics.kl_g(mean[mask], std[mask], result.mean[mask], result.std[mask])
@@ -163,6 +164,26 @@ def learned_noise(target: Target, posterior: Posterior) -> dict[str, dict[str, f
     if target.learns_prior:
         scales["prior"] = posterior.evaluate_scale(target.prior_scale)
     return {name: {"mean": s.mean().item(), "std": s.std(correction=0).item()} for name, s in scales.items()}
+
+
+def learned_parameters(
+    target: Target, posterior: Posterior, parameters: Mapping[str, Parameter]
+) -> dict[str, dict[str, float]]:
+    """Posterior mean, spread and 95 % credible interval of every unknown number, beside the truth where known."""
+    found = {}
+    for name, draws in parameter_draws(target, posterior).items():
+        lower, median, upper = torch.quantile(draws.double(), torch.tensor([0.025, 0.5, 0.975], dtype=torch.float64))
+        found[name] = {
+            "mean": draws.mean().item(),
+            "std": draws.std(correction=0).item(),
+            "median": median.item(),
+            "lower": lower.item(),
+            "upper": upper.item(),
+        }
+        truth = parameters[name].reference
+        if truth is not None:
+            found[name] |= {"reference": truth, "covered": float(lower <= truth <= upper)}
+    return found
 
 
 def peak_memory() -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +44,19 @@ def draw_all(
 
     with mpl.rc_context(STYLE):
         for name, found in results.items():
-            if len(found.coordinates) == 1:
-                add(bands(name, found, title), f"{name}_bands")
+            for suffix, label, line in lines(found):
+                heading = f"{title}{label}"
+                add(bands(name, line, heading), f"{name}{suffix}_bands")
                 for kind, standard in found.standards.items():
-                    add(bands(name, found, f"{title}, {kind}", standard), f"{name}_bands_{kind}")
-            if len(found.coordinates) == 1 and np.ptp(found.aleatoric_std) > 1e-6:
-                add(noise_bands(name, found, title), f"{name}_noise")
-            add(calibration_plot(name, found, title), f"{name}_calibration")
-            if calibrators and len(found.calibration) > 1:
-                add(calibration_size(name, found, calibrators, seed, title), f"{name}_calibration_size")
+                    add(bands(name, line, f"{heading}, {kind}", standard), f"{name}{suffix}_bands_{kind}")
+                if np.ptp(line.aleatoric_std) > 1e-6:
+                    add(noise_bands(name, line, heading), f"{name}{suffix}_noise")
+            if len(found.coordinates) == 2 and min(len(np.unique(column)) for column in found.x.T) > 2:
+                add(maps(name, found, title), f"{name}_maps")
+            if found.known_splits:
+                add(calibration_plot(name, found, title), f"{name}_calibration")
+                if calibrators and len(found.calibration) > 1:
+                    add(calibration_size(name, found, calibrators, seed, title), f"{name}_calibration_size")
         if panels:
             add(distributions(panels, title), "distributions")
     return drawn
@@ -61,6 +65,56 @@ def draw_all(
 def save(figure: Figure, path: Path) -> None:
     """Write one figure; the format follows the name."""
     write_atomically(path, lambda target: figure.savefig(target, dpi=200))
+
+
+def lines(found: Result) -> Iterator[tuple[str, str, Result]]:
+    """What can be drawn over one coordinate: the whole, or those splits that are lines; with a suffix and a label."""
+    if len(found.coordinates) == 1:
+        yield "", "", found
+        return
+    for split, mask in found.splits.items():
+        line = found.line(mask)
+        if line is not None:
+            place = found.x[mask][0]
+            fixed = [i for i, c in enumerate(found.coordinates) if c not in line.coordinates]
+            yield f"_{split}", "".join(f", {found.coordinates[i]} = {place[i]:g}" for i in fixed), line
+
+
+def maps(name: str, found: Result, title: str) -> Figure:
+    """Reference, mean, absolute error and standard deviations over two coordinates; without a reference, two of them.
+
+    Reference and mean share their colours, and so do error and deviations.
+    """
+    error = np.abs(found.mean - found.reference)
+    panels = {"reference": found.reference, "mean": found.mean, "absolute error": error}
+    panels |= {"epistemic std": found.epistemic_std, "total std": found.std}
+    known = {label: values[:, 0] for label, values in panels.items() if np.isfinite(values).any()}
+    figure = Figure(figsize=(2.5 * len(known), 2.7), layout="constrained")
+    first, second = found.coordinates
+    groups = [("reference", "mean"), ("absolute error", "epistemic std", "total std")]
+    for axes, (label, values) in zip(figure.subplots(1, len(known), squeeze=False)[0], known.items(), strict=True):
+        group = next(group for group in groups if label in group)
+        alike = np.concatenate([known[other] for other in group if other in known])
+        low = float(np.nanmin(alike)) if label in groups[0] else 0.0
+        limits = {"vmin": low, "vmax": float(np.nanmax(alike)), "cmap": "viridis" if label in groups[0] else "magma"}
+        drawn = paint(axes, found.x, values, limits)
+        if label in ("reference", "mean"):
+            axes.plot(found.train.x[:, 0], found.train.x[:, 1], ".", color="white", ms=2.5, mec=EXACT, mew=0.3)
+        axes.set(xlabel=first, ylabel=second, title=label)
+        figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.9)
+    figure.suptitle(f"{title}: {name}", fontsize=9)
+    return figure
+
+
+def paint(axes: Any, x: np.ndarray, values: np.ndarray, limits: Mapping[str, Any]) -> Any:
+    """Colours over a rectangular grid, or dots where the points are none."""
+    across, row = np.unique(x[:, 0], return_inverse=True)
+    along, column = np.unique(x[:, 1], return_inverse=True)
+    if len(across) * len(along) != len(x):
+        return axes.scatter(x[:, 0], x[:, 1], c=values, s=8, **limits)
+    field = np.full((len(along), len(across)), np.nan)
+    field[column, row] = values
+    return axes.pcolormesh(across, along, field, shading="gouraud", rasterized=True, **limits)
 
 
 def bands(name: str, found: Result, title: str, standard: Standard | None = None) -> Figure:
@@ -86,10 +140,14 @@ def bands(name: str, found: Result, title: str, standard: Standard | None = None
             x, mean + lower * std, mean + upper * std, color=TOTAL, alpha=0.35, lw=0, label="95 % calibrated"
         )
         mean = mean + standard.mean * std
+    known = np.isfinite(found.reference).all()
     for segment, label in zip(segments(found.reference[:, 0]), ["exact", *[None] * len(x)], strict=False):
+        if not known:
+            break
         axes.plot(x[segment], found.reference[segment, 0], color=EXACT, lw=1.2, ls="--", label=label)
     axes.plot(x, mean, color=MEAN, lw=1.5, label="mean")
-    axes.plot(found.train.x[:, 0], found.train.y[:, 0], "o", color=DATA, ms=3.5, label="training data")
+    if len(found.train):
+        axes.plot(found.train.x[:, 0], found.train.y[:, 0], "o", color=DATA, ms=3.5, label="training data")
     axes.set(xlabel=found.coordinates[0], ylabel=name, title=title, ylim=frame(found))
     axes.margins(x=0)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=7.5)
@@ -99,7 +157,11 @@ def bands(name: str, found: Result, title: str, standard: Standard | None = None
 def frame(found: Result) -> tuple[float, float]:
     """Limits that depend on the problem alone, so that figures of different methods can be laid side by side."""
     known = np.concatenate([found.reference.ravel(), found.train.y.ravel()])
-    low, high = float(known.min()), float(known.max())
+    if not np.isfinite(known).any():
+        known = found.mean
+    low, high = float(np.nanmin(known)), float(np.nanmax(known))
+    if high <= low:
+        low, high = low - 0.5, high + 0.5
     return low - 0.6 * (high - low), high + 0.6 * (high - low)
 
 
@@ -162,9 +224,9 @@ def segments(values: np.ndarray) -> list[slice]:
 def calibration_plot(name: str, found: Result, title: str) -> Figure:
     """Observed against expected proportion of readings below each predicted quantile, before and after calibration."""
     standards = {"": UNCALIBRATED, **found.standards}
-    figure = Figure(figsize=(3.6 * min(len(found.splits), 2), 3.9), layout="constrained")
+    figure = Figure(figsize=(3.6 * min(len(found.known_splits), 2), 3.9), layout="constrained")
     levels = np.linspace(0, 1, metrics.N_LEVELS)
-    splits = {split: mask for split, mask in found.splits.items() if mask.any()}
+    splits = found.known_splits
     for axes, (split, mask) in zip(figure.subplots(1, len(splits), squeeze=False)[0], splits.items(), strict=True):
         axes.plot([0, 1], [0, 1], color=EXACT, lw=1, ls="--", label="ideal")
         styles = itertools.cycle(zip(COLORS, STYLES, strict=True))
@@ -186,7 +248,7 @@ def calibration_size(name: str, found: Result, calibrators: Mapping[str, Calibra
 
     The draws are from one set that was held out, and become more alike as they come near to all of it.
     """
-    split, mask = next(iter(found.splits.items()))
+    split, mask = next(iter(found.known_splits.items()))
     figure = Figure(figsize=(5.0, 3.4), layout="constrained")
     axes = figure.add_subplot()
     before = metrics.rmsce(found.mean[mask], found.std[mask], found.test_y[mask])

@@ -151,7 +151,7 @@ class Problem(ABC):
     direct: ClassVar[tuple[str, ...]] = ()  # quantities that are fields themselves
 
     @property
-    def parameters(self) -> Mapping[str, Parameter]:
+    def scalars(self) -> Mapping[str, Parameter]:
         """The unknown numbers beside the fields."""
         return {}
 
@@ -171,7 +171,7 @@ class Problem(ABC):
         The columns of x are ``coordinates(quantity)``; a field takes those that it depends on.
         """
 
-    def coordinates(self, quantity: str) -> tuple[str, ...]:
+    def coordinates_of(self, quantity: str) -> tuple[str, ...]:
         """What a quantity depends on; those of the field of the same name unless the problem says otherwise."""
         return self.fields[quantity].coordinates
 

@@ -21,7 +21,7 @@ class PyFunc:
         import pandas as pd
 
         quantity = (params or {}).get("quantity")
-        names = self.emulator.coordinates(quantity)
+        names = self.emulator.coordinates_of(quantity)
         if isinstance(model_input, pd.DataFrame):
             missing = [name for name in names if name not in model_input.columns]
             if missing:
@@ -42,7 +42,7 @@ def signature(folder: Path) -> Any:
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
     emulator = Emulator(folder)
-    columns = Schema([ColSpec("double", name) for name in emulator.coordinates()])
+    columns = Schema([ColSpec("double", name) for name in emulator.coordinates_of()])
     return ModelSignature(columns, params=ParamSchema([ParamSpec("quantity", "string", emulator.quantities[0])]))
 
 

@@ -91,12 +91,47 @@ class Result:
         """Metrics of every split before calibration (``id``) and after (``cal_id``; ``cal_var_id`` if by several)."""
         found = {}
         for prefix, standard in {"": UNCALIBRATED, **self.calibrated}.items():
-            for split, mask in self.splits.items():
-                if mask.any():
-                    reference = self.reference[mask] if self.clean_rl2e else None
-                    parts = self.mean[mask], self.std[mask], self.test_y[mask], reference
-                    found[f"{prefix}{split}"] = metrics.evaluate(*parts, standard)
+            for split, mask in self.known_splits.items():
+                reference = self.reference[mask] if np.isfinite(self.reference[mask]).all() else None
+                parts = self.mean[mask], self.std[mask], self.test_y[mask], reference
+                found[f"{prefix}{split}"] = metrics.evaluate(*parts, standard, self.clean_rl2e)
         return found
+
+    @property
+    def known_splits(self) -> dict[str, Array]:
+        """Where predictions can be compared with something: splits without points of which nothing is known."""
+        known = np.isfinite(self.test_y).all(1)
+        return {split: mask & known for split, mask in self.splits.items() if (mask & known).any()}
+
+    def line(self, mask: Array) -> Result | None:
+        """The part of the test grid under a mask as a result over one coordinate, if it is a line along one."""
+        varies = [i for i in range(len(self.coordinates)) if np.ptp(self.x[mask][:, i]) > 0]
+        if len(varies) != 1 or not mask.any():
+            return None
+        (along,) = varies
+        fixed = [i for i in range(len(self.coordinates)) if i != along]
+        place = self.x[mask][0, fixed]
+
+        def held(part: Held) -> Held:
+            here = np.isclose(part.x[:, fixed], place, rtol=0, atol=1e-9).all(1)
+            return Held(part.x[here][:, [along]], part.y[here], part.mean[here], part.std[here])
+
+        return replace(
+            self,
+            coordinates=(self.coordinates[along],),
+            x=self.x[mask][:, [along]],
+            mean=self.mean[mask],
+            aleatoric_std=self.aleatoric_std[mask],
+            epistemic_std=self.epistemic_std[mask],
+            noise_mean=self.noise_mean[mask],
+            noise_spread=self.noise_spread[mask],
+            reference=self.reference[mask],
+            test_y=self.test_y[mask],
+            noise_reference=None if self.noise_reference is None else self.noise_reference[mask],
+            splits={"id": np.ones(int(mask.sum()), dtype=bool)},
+            train=held(self.train),
+            calibration=held(self.calibration),
+        )
 
     def rmsce_by_size(
         self, calibrators: Mapping[str, Calibrator], rng: np.random.Generator
@@ -105,7 +140,7 @@ class Result:
 
         Each size is tried with several draws of readings from those that were held out.
         """
-        z, mask = self.calibration.residuals, next(iter(self.splits.values()))
+        z, mask = self.calibration.residuals, next(iter(self.known_splits.values()))
         sizes = [n for n in SIZES if n <= len(z)]
         chosen = [[rng.permutation(len(z))[:n] for _ in range(N_DRAWS)] for n in sizes]
         test = self.mean[mask], self.std[mask], self.test_y[mask]

@@ -141,7 +141,7 @@ def _predict(arguments: Sequence[str]) -> None:
         raise ConfigError(f"{options.points} holds no points: one row per point is needed below the names of columns.")
     emulator = Emulator(model)
     found = PyFunc(emulator).predict(points, {"quantity": options.quantity})
-    table = pd.concat([points[list(emulator.coordinates(options.quantity))], found], axis=1)
+    table = pd.concat([points[list(emulator.coordinates_of(options.quantity))], found], axis=1)
     if options.output is None:
         print(table.to_csv(index=False), end="")
     else:

@@ -101,15 +101,15 @@ class BoundBNN(BoundModel):
     ) -> None:
         self.problem, self.networks, self.prior = problem, dict(networks), prior
         self.predicted = dict(predicted or {})
-        self.scalars = dict(problem.parameters)
+        self.scalars = dict(problem.scalars)
         self.n_scalars = len(self.scalars)
         self.sizes = [network.n_params for network in self.networks.values()]
         self.n_params = sum(self.sizes) + self.n_scalars
         self.columns = {
             quantity: {
-                name: [problem.coordinates(quantity).index(c) for c in spec.coordinates]
+                name: [problem.coordinates_of(quantity).index(c) for c in spec.coordinates]
                 for name, spec in problem.fields.items()
-                if set(spec.coordinates) <= set(problem.coordinates(quantity))
+                if set(spec.coordinates) <= set(problem.coordinates_of(quantity))
             }
             for quantity in problem.noise
         }
@@ -119,7 +119,7 @@ class BoundBNN(BoundModel):
         """Run the physics of a quantity once on stand-ins, to learn which derivatives it needs."""
         fields = {name: Asked(name, s.coordinates, s.n_outputs) for name, s in self.problem.fields.items()}
         ones = {name: torch.ones(1, 1, 1) for name in self.scalars}
-        point = torch.ones(1, len(self.problem.coordinates(quantity)))
+        point = torch.ones(1, len(self.problem.coordinates_of(quantity)))
         self.problem.observe(quantity, Unknowns(fields, ones), point)
         return {name: asked.orders for name, asked in fields.items()}
 

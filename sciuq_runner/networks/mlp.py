@@ -138,5 +138,5 @@ def propagate(series: dict[Index, Tensor], weight: Tensor, bias: Tensor) -> dict
         images = (stacked * weight.transpose(1, 2)).sum(-1, keepdim=True)
     else:
         images = torch.bmm(stacked, weight)
-    parts = dict(zip(series, images.split(count, dim=-2), strict=True))
+    parts = dict(zip(series, images.unflatten(-2, (len(series), count)).unbind(-3), strict=True))
     return {index: part if any(index) else part + bias for index, part in parts.items()}

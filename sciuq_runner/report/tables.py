@@ -48,6 +48,7 @@ METRICS = {  # in the order of the columns
     "interval_score": Metric("score of the 95 % interval", "lower"),
     "rmsce": Metric("calibration error", "lower"),
     "piw": Metric("width of the 95 % interval"),
+    "coverage": Metric("part of the truth inside the 95 % interval"),
     "sdcv": Metric("variation of the predicted standard deviation"),
     "sharpness": Metric("root mean predicted variance"),
     "nip_g": Metric("agreement of the variances with the gold standard", "higher"),
