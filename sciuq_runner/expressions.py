@@ -13,10 +13,14 @@ import torch
 from torch import Tensor
 
 from sciuq_runner.errors import ConfigError, nearest
+from sciuq_runner.fields import VALUE, order_of
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 50
 """Parentheses, signs and powers inside each other; the parser goes some seven calls deep for each."""
+
+LONGEST = 30
+"""Letters after the name of a field that can be a derivative."""
 
 CONSTANTS = {"pi": math.pi, "e": math.e}
 
@@ -134,13 +138,16 @@ class Expression:
         return result if isinstance(result, Tensor) else torch.tensor(result, dtype=torch.float64)
 
 
-def parse(text: str, label: str) -> Expression:
-    """Read an expression; ``label`` says in mistakes which setting it is, such as ``problem.quantities.f``."""
+def parse(text: str, label: str, constants: Mapping[str, float] | None = None) -> Expression:
+    """Read an expression; ``label`` says in mistakes which setting it is, such as ``problem.equations.f``.
+
+    ``constants`` are further names of numbers, beside pi and e.
+    """
     if len(text) > MAX_LENGTH:
         raise ConfigError(f"{label} is {len(text)} characters long: an expression has at most {MAX_LENGTH}.")
     if not text.strip():
         raise ConfigError(f"{label} is empty: write an expression such as u_t - D*u_xx.")
-    return Expression(text, tuple(_Parser(text, label).parse()))
+    return Expression(text, tuple(_Parser(text, label, {**CONSTANTS, **(constants or {})}).parse()))
 
 
 def check_name(name: str, label: str) -> None:
@@ -161,9 +168,10 @@ def derivative_of(name: str, fields: Mapping[str, Sequence[str]]) -> tuple[str, 
     if name in fields:
         return None
     for field in _fields_before(name, fields):
-        along = _split(name[len(field) + 1 :], fields[field])
-        if along is not None:
-            return field, tuple(along.count(coordinate) for coordinate in fields[field])
+        along = name[len(field) + 1 :]
+        order = order_of(along, fields[field]) if len(along) <= LONGEST and along != VALUE else None
+        if order is not None:
+            return field, order
     return None
 
 
@@ -182,6 +190,8 @@ def check_names(
             field = candidates[0]
             along = _remainder(name[len(field) + 1 :], fields[field])
             depends = ", ".join(fields[field]) or "no coordinate"
+            if not along:
+                raise ConfigError(f"{where} is a derivative of too high an order: write at most {LONGEST} letters.")
             raise ConfigError(f"{where} is a derivative along {along}, and {field} depends on {depends}.")
         raise ConfigError(f"{where}{_letters(name)} is not known: {nearest(name, {*allowed, *fields, *CONSTANTS})}")
 
@@ -190,24 +200,6 @@ def _fields_before(name: str, fields: Iterable[str]) -> list[str]:
     """Fields of which ``name`` looks like a derivative, the longest first."""
     found = [field for field in fields if name.startswith(f"{field}_") and len(name) > len(field) + 1]
     return sorted(found, key=len, reverse=True)
-
-
-def _split(text: str, coordinates: Sequence[str]) -> list[str] | None:
-    """Write ``text`` as coordinates in a row, longer ones first; from its end, so that no text takes long."""
-    longest_first = sorted(coordinates, key=len, reverse=True)
-    first: dict[int, str] = {len(text): ""}  # the coordinate to take at each place from where the rest can be split
-    for start in reversed(range(len(text))):
-        for coordinate in longest_first:
-            if text.startswith(coordinate, start) and start + len(coordinate) in first:
-                first[start] = coordinate
-                break
-    if 0 not in first:
-        return None
-    parts, start = [], 0
-    while start < len(text):
-        parts.append(first[start])
-        start += len(first[start])
-    return parts
 
 
 def _remainder(text: str, coordinates: Sequence[str]) -> str:
@@ -282,8 +274,8 @@ def _end_of_number(text: str, at: int) -> int:
 class _Parser:
     """Recursive descent with the precedence of Python; appends the steps of what it reads."""
 
-    def __init__(self, text: str, label: str) -> None:
-        self.label = label
+    def __init__(self, text: str, label: str, constants: Mapping[str, float]) -> None:
+        self.label, self.constants = label, constants
         self.tokens = _tokens(text, label)
         self.position = 0
         self.depth = 0
@@ -377,8 +369,8 @@ class _Parser:
             self.call(token)
         elif name in FUNCTIONS:
             self.fail_at(f"is a function: write {name}( )", token)
-        elif name in CONSTANTS:
-            self.steps.append(Number(CONSTANTS[name]))
+        elif name in self.constants:
+            self.steps.append(Number(self.constants[name]))
         else:
             self.steps.append(Name(name, token.column))
 

@@ -14,7 +14,7 @@ from sciuq_runner.fields import Unknowns
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import Dataset, FieldSpec, Noise, Problem, Readings
+from sciuq_runner.problem import Dataset, FieldSpec, Noise, Parameter, Problem, Readings
 from sciuq_runner.target import Target
 
 
@@ -69,4 +69,34 @@ def linear_regression(
     precision = (features.T @ features / scale**2 + np.eye(3) / prior_scale**2) / temperature
     covariance = np.linalg.inv(precision)
     mean = covariance @ (features.T @ y[:, 0]) / scale**2 / temperature
+    return ExactRegression(target, mean, covariance, features, y)
+
+
+@dataclass(frozen=True)
+class Warped(Plane):
+    """u = x w + b + k x1 x2 with an unknown number k, read in two copies of every reading."""
+
+    direct: ClassVar = ()
+
+    @property
+    def scalars(self) -> Mapping[str, Parameter]:
+        return {"k": Parameter("normal", 0.4, 0.5)}
+
+    def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
+        return unknowns[quantity](x) + unknowns.parameters["k"] * x[:, :1] * x[:, 1:]
+
+
+def warped_regression(n: int = 12, prior_scale: float = 0.7) -> ExactRegression:
+    """A prior of the weights other than that of z, where k = 0.4 + 0.5 z, and copies that count as one reading."""
+    plain = linear_regression(n)
+    x, scale = plain.features[:, :2], 0.3
+    bend = x[:, :1] * x[:, 1:]
+    y = plain.y + 0.8 * bend
+    model = BoundBNN(Warped(), {"u": MLP(2, 1, hidden=())}, Prior(prior_scale))
+    readings = Readings(np.tile(x, (2, 1)), np.tile(y, (2, 1)), copies=2)
+    target = Target(model, {"u": Noise("known", scale)}, {"u": readings}, dtype=torch.float64)
+    features = np.concatenate([plain.features, 0.5 * bend], axis=1)
+    precision = features.T @ features / scale**2 + np.diag([1 / prior_scale**2] * 3 + [1.0])
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (features.T @ (y - 0.4 * bend)[:, 0]) / scale**2
     return ExactRegression(target, mean, covariance, features, y)

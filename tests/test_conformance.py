@@ -5,6 +5,7 @@
 (b) A learned noise scale is recovered.
 (c) A noise function is recovered where there are data.
 (d) A colder posterior is narrower, by the factor that theory gives.
+(e) An unknown number beside the weights, with a prior of its own, and readings in copies that count once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sciuq_runner.networks import MLP
 from sciuq_runner.predictive import predict
 from sciuq_runner.problem import InverseGamma, Noise, Readings
 from sciuq_runner.target import Target
-from tests.exact import ExactRegression, Plane, linear_regression
+from tests.exact import ExactRegression, Plane, linear_regression, warped_regression
 from tests.table import ROWS
 
 
@@ -54,6 +55,13 @@ def weights(name: str, exact: ExactRegression, posterior: Posterior) -> Posterio
     return Posterior(
         torch.as_tensor(np.column_stack([values[:, 0] - values[:, 2], values[:, 1] - values[:, 2], values[:, 2]]))
     )
+
+
+@pytest.mark.parametrize("name", ["hmc", "nuts", "mfvi", "la", "la diag", "dens", "dens anchored"])
+def test_unknown_number_beside_the_weights(name):
+    """Each way in which methods use the prior: its density, its gradient, its scales, its draws."""
+    exact = warped_regression()
+    ROWS[name].exact(exact, run(name, exact.target))
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -1,0 +1,142 @@
+"""The mixed PDE problem: its physics holds for the truth, its readings are what the paper describes."""
+
+from __future__ import annotations
+
+from typing import get_args, get_type_hints
+
+import numpy as np
+import pytest
+import torch
+from sciuq_runner.problems.mixed_pde import DIFFUSION, TIMES, MixedPDE
+
+from sciuq_runner.fields import Jet, Unknowns
+from sciuq_runner.models import BNN
+from sciuq_runner.seeds import stream, torch_stream
+from sciuq_runner.target import Target
+
+CASES = get_args(get_type_hints(MixedPDE)["case"])
+
+
+def dataset(seed: int = 0, **settings):
+    return MixedPDE(**settings).dataset(stream(seed, "data"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_reference_solution_satisfies_the_equation(case):
+    """Derivatives of the reference by differences: what the physics gives for f is the source."""
+    problem = MixedPDE(case=case)
+    x, t = np.linspace(-0.9, 0.9, 181), np.linspace(0.4, 0.6, 41)
+    u = problem.solution(x, t)
+    u_t = np.gradient(u, t, axis=0, edge_order=2)
+    u_xx = np.gradient(np.gradient(u, x, axis=1, edge_order=2), x, axis=1, edge_order=2)
+
+    class Known:
+        def __init__(self, value, **derivatives):
+            self.jet = Jet(["value", *derivatives], [value, *derivatives.values()])
+
+        def __call__(self, points):
+            return self.jet.value
+
+        def at(self, points):
+            return self.jet
+
+    unknowns = Unknowns({"u": Known(u, t=u_t, xx=u_xx), "lambda": Known(problem.reaction(x))})
+    found = problem.observe("f", unknowns, None)
+    inner = found[2:-2, 4:-4]  # differences of second order: h^2 / 12 times fourth derivatives of order 1e3
+    assert np.abs(inner - problem.source(x)[4:-4]).max() < 5e-3
+
+
+def test_readings_are_those_of_the_paper():
+    found = dataset()
+    u, f, rate = (found[name] for name in ("u", "f", "lambda"))
+    assert len(u.train) == 66
+    assert len(np.unique(u.train.x[:, 0])) == 6
+    assert len(np.unique(u.train.x[:, 1])) == 11
+    assert len(f.train) == 15 * 6
+    assert f.train.copies == 6
+    assert len(rate.train) == 6
+    assert {0.0, 1.0} <= set(u.train.x[:, 0])
+    assert {-1.0, 1.0} <= set(u.train.x[:, 1])
+    boundary = u.train.x[:, 1] == 1
+    assert np.abs(u.train.y[boundary] - 0.5).max() < 5 * 0.05
+
+
+def test_copies_of_a_reading_of_the_source_are_the_same_reading():
+    train = dataset()["f"].train
+    by_time = [train.y[train.x[:, 0] == t] for t in TIMES]
+    assert all((part == by_time[0]).all() for part in by_time)
+    assert np.ptp(by_time[0]) > 0.1
+
+
+def test_a_seed_draws_noise_and_no_places():
+    one, two = dataset(0), dataset(1)
+    for name in one:
+        assert (one[name].train.x == two[name].train.x).all()
+        assert (one[name].train.y != two[name].train.y).all()
+
+
+@pytest.mark.parametrize(("case", "expected"), [("standard", 0.05), ("large_noise", 0.1)])
+def test_noise_has_its_scale(case, expected):
+    data = dataset(case=case, noise_scale=expected)["u"]
+    residual = data.test.y - data.reference
+    assert residual.std() == pytest.approx(expected, rel=5 / np.sqrt(2 * residual.size))
+
+
+def test_heteroscedastic_noise_grows_towards_the_ends():
+    data = dataset(case="heteroscedastic")["u"]
+    standard = (data.test.y - data.reference) / np.maximum(0.1 * np.abs(data.test.x[:, 1:]), 1e-12)
+    inner = np.abs(data.test.x[:, 1]) > 0.01
+    assert standard[inner].std() == pytest.approx(1, rel=5 / np.sqrt(2 * inner.sum()))
+
+
+def test_cases_differ_as_described():
+    assert (dataset(case="extrapolation")["lambda"].train.x >= 0).all()
+    assert (
+        dataset(case="extrapolation")["lambda"].test.x[dataset(case="extrapolation")["lambda"].splits["ood"]] < 0
+    ).all()
+    steep = dataset(case="steep")
+    assert len(steep["f"].train) == 13 * 6
+    assert steep["u"].reference.max() == pytest.approx(1.0, abs=1e-3)
+
+
+def test_splits_are_the_domain_and_its_end():
+    data = dataset()["u"]
+    assert data.splits["id"].all()
+    assert (data.test.x[data.splits["t1"]][:, 0] == 1).all()
+    assert data.splits["t1"].sum() == 101
+
+
+def test_six_copies_inform_as_one_reading():
+    """The likelihood of f is the mean over the copies of what 15 readings at one time would give."""
+    problem = MixedPDE(learn_noise=False)
+    readings = {"f": problem.dataset(stream(0, "data"))["f"].train}
+    model = BNN().bind(problem, problem.noise)
+    target = Target(model, problem.noise, readings, dtype=torch.float64)
+    theta = target.init(3, torch_stream(0, "test"))
+    parts = []
+    for t in TIMES:
+        here = readings["f"].x[:, 0] == t
+        one = type(readings["f"])(readings["f"].x[here], readings["f"].y[here])
+        parts.append(Target(model, problem.noise, {"f": one}, dtype=torch.float64).log_likelihood(theta))
+    assert target.n_readings == 15
+    torch.testing.assert_close(target.log_likelihood(theta), torch.stack(parts).mean(0))
+
+
+def test_f_of_a_network_is_the_equation():
+    """Against derivatives of the whole model by nested differentiation."""
+    problem = MixedPDE()
+    model = BNN(width=8).bind(problem, problem.noise)
+    theta = model.init(2, torch_stream(0, "test"))
+    x = torch.rand(7, 2, dtype=torch.float64)
+
+    def u(points):
+        return model.observe(theta, "u", points)
+
+    def along(function, i):
+        unit = torch.zeros_like(x)
+        unit[:, i] = 1
+        return lambda p: torch.func.jvp(function, (p,), (unit,))[1]
+
+    rate = model.observe(theta, "lambda", x[:, 1:])
+    expected = along(u, 0)(x) - DIFFUSION * along(along(u, 1), 1)(x) + rate * u(x) ** 3
+    torch.testing.assert_close(model.observe(theta, "f", x), expected, rtol=1e-10, atol=1e-10)
