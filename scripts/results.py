@@ -126,6 +126,21 @@ def noise_table(runs: list[Run], paper: dict[str, float]) -> str:
     return "\n".join(lines)
 
 
+def noise_function_table(groups: Mapping[str, list[Run]]) -> str:
+    """The noise that was learned as a function of x, against the true one."""
+    lines = ["| | mean | true mean | correlation with the truth |", "|---|---|---|---|"]
+    for name, runs in groups.items():
+        results = [read_results(Path(run.data.tags["run_folder"]))["u"] for run in runs]
+        pairs = [
+            (item.noise_mean[item.splits["id"], 0], item.noise_reference[item.splits["id"], 0]) for item in results
+        ]
+        means, truths = ([float(np.mean(part)) for part in parts] for parts in zip(*pairs, strict=True))
+        alike = [float(np.corrcoef(learned, truth)[0, 1]) for learned, truth in pairs]
+        cells = (mean_and_spread(means), f"{statistics.mean(truths):.3f}", mean_and_spread(alike))
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def commits(runs: list[Run]) -> str:
     return ", ".join(sorted({run.data.tags.get("git_commit", "none")[:12] for run in runs}))
 
@@ -148,6 +163,8 @@ def paper_tables(runs: list[Run], case: str, paper: dict[str, Any]) -> str:
     if f"function_{case}_noise" in paper:
         parts += ["", "## Learned noise scale", "", "The truth is 0.1.", ""]
         parts += [noise_table(runs, paper[f"function_{case}_noise"])]
+    elif case != "known":
+        parts += ["", "## Learned noise", "", "Standard deviation in distribution.", "", noise_function_table(methods)]
     return "\n".join(parts) + "\n"
 
 
