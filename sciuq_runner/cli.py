@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -82,13 +83,16 @@ def run(arguments: list[str]) -> int:
 
 
 def refuse_flags(parsed: argparse.Namespace) -> None:
-    """Options of Hydra that would go around our checks."""
+    """Options of Hydra that would go around our checks, or end in its traceback."""
     from sciuq_runner.errors import ConfigError
 
     for name in ("experimental_rerun", "config_name", "config_path"):
         if getattr(parsed, name, None):
             flag = "--" + name.replace("_", "-")
             raise ConfigError(f"{flag} is not supported: choose with group=choice, or add files with --config-dir.")
+    completion = re.fullmatch("(install|uninstall|query)=(bash|fish|zsh)", " ".join(parsed.overrides))
+    if parsed.shell_completion and not completion:
+        raise ConfigError("-sc needs one of install=, uninstall= and query= with bash, fish or zsh: -sc install=bash.")
     if any(override.startswith(("tuned=", "~")) for override in parsed.overrides):
         raise ConfigError("tuned= and ~ cannot be used: change single settings with key=value instead.")
 

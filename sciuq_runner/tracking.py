@@ -244,10 +244,10 @@ def existing_store(uri: str | None = None) -> Tracker | None:
 
 def run_folder(run_id: str) -> Path | None:
     """The folder on this machine that a run of the existing store was made in."""
-    tracker = existing_store()
-    if tracker is None:
-        return None
     try:
+        tracker = existing_store()
+        if tracker is None:
+            return None
         return Path(tracker.client.get_run(run_id).data.tags["run_folder"])
     except Exception as error:  # no such run, no such store, or not one of ours
         log.debug("run %s not found: %s", run_id, error)
@@ -256,12 +256,11 @@ def run_folder(run_id: str) -> Path | None:
 
 def log_recalibration(run_id: str, metrics: Mapping[str, Any], folder: Path) -> None:
     """A run of its own below the one that was recalibrated: what MLflow holds of that stays as it was."""
-    tracker = existing_store()
-    if tracker is None:
-        log.warning("There is no MLflow database in this folder: the new results are in the run folder alone.")
-        return
 
     def add() -> None:
+        tracker = existing_store()
+        if tracker is None:
+            raise ConfigError("there is no database in this folder")
         original = tracker.client.get_run(run_id)
         choices = metrics["config"]["choices"]
         ours = {key: value for key, value in original.data.tags.items() if not key.startswith("mlflow.")}

@@ -153,6 +153,8 @@ def test_the_last_lines_say_metrics_folder_and_how_to_compare(cli, tmp_path):
         ["tracking.uri=sqlite:////dev/null/all.db"],
         ["temperature=inf"],
         ["--config-name", "nope"],
+        ["-sc", "foo"],
+        ["-sc", "install=foo"],
         ["method=gp", "problem.case=unknown"],
         ["method=dens", "temperature=0.5"],
     ],

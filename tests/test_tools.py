@@ -23,6 +23,8 @@ import pandas as pd
 import pytest
 
 from sciuq_runner import tools
+from sciuq_runner.commands import find_run
+from sciuq_runner.errors import ConfigError
 from sciuq_runner.results import read_panels, read_results
 from tests.conftest import environment, program, read_metrics, run_folders
 
@@ -251,6 +253,14 @@ def lose(path: Path, keys: list[str]) -> str:
     del node[keys[-1]]
     path.write_text(json.dumps(content))
     return path.read_text()
+
+
+def test_a_store_that_is_none_is_named(place):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setenv("MLFLOW_TRACKING_URI", "nonsense://x")
+        with pytest.raises(ConfigError, match="nor the id of a run in MLflow"):
+            find_run("0" * 32)
 
 
 @contextmanager
