@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from annotated_types import Ge, Gt
+from pydantic import FiniteFloat
 from scipy.stats import qmc
 from torch import Tensor
 
 from sciuq_runner.datafiles import inside, read_columns
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.expressions import Expression, check_name, check_names, derivative_of, parse
-from sciuq_runner.fields import VALUE, Unknowns
+from sciuq_runner.fields import VALUE, Unknowns, order_of
 from sciuq_runner.problem import (
     Array,
     Dataset,
@@ -28,62 +31,158 @@ from sciuq_runner.problem import (
     QuantityData,
     Readings,
 )
-from sciuq_runner.schema import Count, Positive, construct
-
-DEFAULT_GRID = {1: 201, 2: 41, 3: 13}
-"""Points of the test grid along each coordinate, by the number of coordinates."""
+from sciuq_runner.schema import Count, Positive, check, construct
 
 UNOBSERVED = Noise("exact", 1.0)
+EXACT_SCALE, FIRST_SCALE = 0.01, 0.1
+"""How far exact conditions may be missed, and where learned noise starts, unless the file says otherwise."""
+
+GRID_SIZE = {1: 201, 2: 41}
+"""Points of the test grid along each coordinate, by their number; some 2000 in all beyond two."""
+
+
+# Entries of the file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prior(ABC):
+    """An entry of ``parameters:``; ``reference`` is the truth where it is known, ``start`` where to begin."""
+
+    reference: float | None = None
+    start: float | None = None
+
+    @abstractmethod
+    def build(self) -> Parameter:
+        """The same as the model knows it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalPrior(Prior):
+    mean: float
+    std: Positive
+
+    def build(self) -> Parameter:
+        return Parameter("normal", self.mean, self.std, self.reference, self.start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LognormalPrior(Prior):
+    median: Positive
+    spread: Positive  # of the logarithm
+
+    def build(self) -> Parameter:
+        return Parameter("lognormal", self.median, self.spread, self.reference, self.start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformPrior(Prior):
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"low={self.low:g} should be less than high={self.high:g}.")
+
+    def build(self) -> Parameter:
+        return Parameter("uniform", self.low, self.high, self.reference, self.start)
+
+
+PRIORS: dict[str, type[Prior]] = {"normal": NormalPrior, "lognormal": LognormalPrior, "uniform": UniformPrior}
 
 
 @dataclass(frozen=True)
 class NoiseSettings:
-    """``noise:`` of a quantity; a plain number is a known scale."""
+    """``noise:`` of a quantity; a plain number is a known scale, a word is a kind. See :class:`Noise`.
+
+    ``reference`` is the true scale of learned noise where it is known, for test readings alone.
+    """
 
     kind: Literal["known", "learned", "heteroscedastic", "exact"] = "known"
-    scale: Positive = 0.1
+    scale: Positive | None = None
     family: Literal["gaussian", "student_t"] = "gaussian"
     degrees_of_freedom: Annotated[float, Gt(2)] = 5.0
     shape: Positive = 2.0
     hyper_scale: Positive = 10.0
     group: str = ""
+    reference: Positive | None = None
 
     def build(self) -> Noise:
+        default = EXACT_SCALE if self.kind == "exact" else FIRST_SCALE
         hyperprior = InverseGamma(self.shape, self.hyper_scale)
-        return Noise(self.kind, self.scale, self.family, self.degrees_of_freedom, hyperprior, self.group)
+        return Noise(self.kind, self.scale or default, self.family, self.degrees_of_freedom, hyperprior, self.group)
 
 
-@dataclass(frozen=True)
-class Source:
-    """``observed:`` (or ``test:``) of a quantity: readings from a file, or an expression that holds at many points.
-
-    ``columns`` names the columns or keys of the file that differ from the names used here. ``at`` fixes coordinates
-    (a boundary, an initial time); ``repeat`` gives coordinates that the readings lack: they hold at each of these
-    values, and still count as one reading each.
-    """
-
-    file: str | None = None
-    columns: dict[str, str] = field(default_factory=dict)
-    value: str | float | int | None = None
-    points: Count = 100
-    at: dict[str, float | int] = field(default_factory=dict)
-    repeat: dict[str, list[float | int]] = field(default_factory=dict)
-    noise: Any = None
-
-    def __post_init__(self) -> None:
-        if (self.file is None) == (self.value is None):
-            raise ValueError("give either file (readings) or value (an expression that holds), not both and not none.")
+FAMILY = ("kind", "scale", "family", "degrees_of_freedom")
+MEANINGFUL = {
+    "known": FAMILY,
+    "exact": ("kind", "scale"),
+    "learned": (*FAMILY, "shape", "hyper_scale", "group", "reference"),
+    "heteroscedastic": (*FAMILY, "group"),
+}
+"""Settings that a kind of noise has."""
 
 
 @dataclass(frozen=True)
 class HoldOut:
-    """``hold_out:``: how many readings of every file are set aside."""
+    """``hold_out:``: how many readings of a file are set aside."""
 
     calibration: Annotated[int, Ge(0)] = 0
     validation: Annotated[int, Ge(0)] = 0
 
 
-PRIORS = {"normal": ("mean", "std"), "lognormal": ("median", "spread"), "uniform": ("low", "high")}
+@dataclass(frozen=True)
+class Source:
+    """An entry of ``observed:`` (or ``test:``): readings from a file, or an expression that holds at many points.
+
+    ``columns`` names the columns or keys of the file that differ from the names used here. ``at`` fixes coordinates
+    (a boundary, an initial time). ``repeat`` gives coordinates that the readings of a file lack: each reading holds at
+    all of these values, and still counts as one. An expression holds at ``points`` for each of the values.
+    """
+
+    file: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    value: str | float | int | None = None
+    points: Count | None = None
+    at: dict[str, FiniteFloat] = field(default_factory=dict)
+    repeat: dict[str, list[FiniteFloat]] = field(default_factory=dict)
+    noise: Any = None
+    hold_out: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.file is None) == (self.value is None):
+            raise ValueError("give either file (readings) or value (an expression that holds), not both and not none.")
+        if self.file is not None and self.points is not None:
+            raise ValueError("points belongs to value: all readings of a file are taken.")
+        if self.value is not None and (self.columns or self.hold_out):
+            raise ValueError("columns and hold_out belong to file, and there is none.")
+        for name, values in self.repeat.items():
+            if not values or name in self.at:
+                raise ValueError(f"repeat.{name} should list values of a coordinate that at does not fix.")
+
+
+PARTS = (
+    *("domain", "fields", "scalars", "numbers", "physics", "sources", "noise", "held"),
+    *("truth", "tests", "sizes", "lines", "probes"),
+)
+"""What the file says, in the order in which one part needs another."""
+
+TEST_SETTINGS = ("file", "columns", "at", "repeat")
+
+
+@dataclass(frozen=True)
+class Equation:
+    """A quantity that is an expression of fields: what it depends on, and what it asks of which field, by name."""
+
+    expression: Expression
+    coordinates: tuple[str, ...]
+    asked: Mapping[str, tuple[str, str]]
+
+    @property
+    def fields(self) -> set[str]:
+        return {owner for owner, _ in self.asked.values()}
+
+
+# The problem
 
 
 @dataclass(frozen=True)
@@ -97,92 +196,239 @@ class UserProblem(Problem):
     - ``exact`` and ``test``: what is known of the truth, for metrics and figures only;
     - ``grid``: points of the test grid along each coordinate; ``slices``: lines of it to judge and draw by themselves;
     - ``probe``: quantities whose prior and posterior at one point are drawn;
-    - ``hold_out``: readings set aside for calibration and validation.
+    - ``hold_out``: readings of every file set aside for calibration and validation.
 
     Names of data files are relative to the folder of ``file``, the YAML file itself.
     """
 
-    coordinates: dict[str, list[float | int]]
-    unknowns: dict[str, list[str]]
+    coordinates: dict[str, Any]
+    unknowns: dict[str, Any]
     observed: dict[str, Any]
-    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
-    constants: dict[str, float | int] = field(default_factory=dict)
-    equations: dict[str, str | float | int] = field(default_factory=dict)
-    exact: dict[str, str | float | int] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    equations: dict[str, Any] = field(default_factory=dict)
+    exact: dict[str, Any] = field(default_factory=dict)
     test: dict[str, Any] = field(default_factory=dict)
-    grid: dict[str, Annotated[int, Ge(2)]] = field(default_factory=dict)
-    slices: dict[str, dict[str, float | int]] = field(default_factory=dict)
-    probe: dict[str, list[float | int]] = field(default_factory=dict)
+    grid: dict[str, Any] = field(default_factory=dict)
+    slices: dict[str, Any] = field(default_factory=dict)
+    probe: dict[str, Any] = field(default_factory=dict)
     hold_out: dict[str, Any] = field(default_factory=dict)
     file: str = ""
 
-    # What the checks below make of the settings
-
-    fields: Mapping[str, FieldSpec] = field(init=False, repr=False)
-    priors: Mapping[str, Parameter] = field(init=False, repr=False)
-    noises: Mapping[str, Noise] = field(init=False, repr=False)
-    direct: tuple[str, ...] = field(init=False, repr=False)  # type: ignore[misc]
-    physics: Mapping[str, Expression] = field(init=False, repr=False)
-    derivatives: Mapping[str, Mapping[str, tuple[str, str]]] = field(init=False, repr=False)
-    truth: Mapping[str, Expression] = field(init=False, repr=False)
-    sources: Mapping[str, Source] = field(init=False, repr=False)
-    tests: Mapping[str, Source] = field(init=False, repr=False)
-    held: HoldOut = field(init=False, repr=False)
-
     def __post_init__(self) -> None:
-        def keep(**values: Any) -> None:
-            for name, value in values.items():
-                object.__setattr__(self, name, value)
+        """Read every part once, so that a mistake is found before any work."""
+        self.check_names()
+        for part in PARTS:
+            getattr(self, part)
+        self.check_everything_is_used()
 
-        self.check_declarations()
-        keep(fields={name: FieldSpec(tuple(needs)) for name, needs in self.unknowns.items()})
-        keep(
-            priors={name: read_prior(values, f"problem.parameters.{name}") for name, values in self.parameters.items()}
-        )
-        keep(direct=tuple(self.unknowns))
-        keep(
-            physics={name: self.expression(text, f"problem.equations.{name}") for name, text in self.equations.items()}
-        )
-        keep(derivatives={name: self.fields_in(found) for name, found in self.physics.items()})
-        quantities = [*self.unknowns, *self.equations]
-        for group, entries in (("observed", self.observed), ("exact", self.exact), ("test", self.test)):
-            for name in entries:
-                if name not in quantities:
-                    raise ConfigError(
-                        f"problem.{group}.{name} is neither a field nor an equation: {nearest(name, quantities)}"
-                    )
-        keep(
-            sources={
-                name: self.source(values, f"problem.observed.{name}", name) for name, values in self.observed.items()
-            }
-        )
-        keep(tests={name: self.source(values, f"problem.test.{name}", name) for name, values in self.test.items()})
-        if not self.sources:
-            raise ConfigError("problem.observed is empty: name at least one quantity with its readings.")
-        keep(
-            truth={name: self.of_coordinates(text, f"problem.exact.{name}", name) for name, text in self.exact.items()}
-        )
-        noises = {name: self.noise_of(name) for name in quantities}
-        keep(noises=noises, held=construct(HoldOut, self.hold_out, "problem.hold_out"))
-        for name, needs in self.slices.items():
-            for coordinate, value in needs.items():
-                self.check_coordinate(coordinate, float(value), f"problem.slices.{name}")
-        for name, point in self.probe.items():
-            if name not in quantities or len(point) != len(self.coordinates_of(name)):
+    # What the file says, part by part
+
+    @cached_property
+    def domain(self) -> Mapping[str, tuple[float, float]]:
+        """The range of every coordinate."""
+        found = {}
+        for name, bounds in entries(self.coordinates, list[FiniteFloat], "problem.coordinates").items():
+            if len(bounds) != 2 or not bounds[0] < bounds[1]:
+                raise ConfigError(f"problem.coordinates.{name}={bounds} should be a range [low, high] with low < high.")
+            found[name] = (bounds[0], bounds[1])
+        return found
+
+    @cached_property  # type: ignore[misc]
+    def fields(self) -> Mapping[str, FieldSpec]:
+        found = entries(self.unknowns, list[str], "problem.unknowns")
+        for name, needs in found.items():
+            for coordinate in needs:
+                self.check_coordinate(coordinate, f"problem.unknowns.{name}")
+            if not needs or len(set(needs)) < len(needs):
                 raise ConfigError(
-                    f"problem.probe.{name}={point} should be a quantity with one number for each coordinate."
+                    f"problem.unknowns.{name}={needs} should name the coordinates of the field, each once: "
+                    "an unknown number belongs under problem.parameters."
                 )
+        return {name: FieldSpec(tuple(needs)) for name, needs in found.items()}
+
+    @property
+    def direct(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self.fields)
+
+    @cached_property
+    def scalars(self) -> Mapping[str, Parameter]:
+        self.check_no_derivatives("parameters")
+        return {name: read_prior(values, f"problem.parameters.{name}") for name, values in self.parameters.items()}
+
+    @cached_property
+    def numbers(self) -> Mapping[str, float]:
+        """The constants."""
+        self.check_no_derivatives("constants")
+        return entries(self.constants, float, "problem.constants")
+
+    @cached_property
+    def physics(self) -> Mapping[str, Equation]:
+        """The equations, read."""
+        return {name: self.equation(text, f"problem.equations.{name}") for name, text in self.equations.items()}
+
+    def equation(self, text: Any, label: str) -> Equation:
+        expression = self.expression(text, label)
+        depends = {name: spec.coordinates for name, spec in self.fields.items()}
+        check_names(expression, [*self.domain, *self.scalars, *self.numbers], depends, label)
+        asked = {}
+        for name in sorted(expression.names):
+            derivative = derivative_of(name, depends)
+            if name in depends:
+                asked[name] = (name, VALUE)
+            elif derivative is not None:
+                asked[name] = (derivative[0], name.removeprefix(f"{derivative[0]}_"))
+        if not asked:
+            raise ConfigError(f"{label}={text!r} uses no field: write an expression of {', '.join(depends)}.")
+        needed = expression.names.union(*(depends[owner] for owner, _ in asked.values()))
+        return Equation(expression, tuple(name for name in self.domain if name in needed), asked)
+
+    def expression(self, text: Any, label: str) -> Expression:
+        return parse(str(check(text, str | float | int, label)), label, self.numbers)
+
+    @cached_property
+    def quantities(self) -> tuple[str, ...]:
+        """All that is predicted: the fields, then the equations."""
+        return (*self.fields, *self.physics)
+
+    @cached_property
+    def sources(self) -> Mapping[str, Source]:
+        """Where the readings of every observed quantity come from."""
+        if not self.observed:
+            raise ConfigError("problem.observed is empty: name at least one quantity with its readings.")
+        return {name: self.source(name, values, "observed") for name, values in self.observed.items()}
+
+    @cached_property
+    def tests(self) -> Mapping[str, Source]:
+        """Where test readings come from that are given."""
+        for name, values in self.test.items():
+            for key in values if isinstance(values, Mapping) else ():
+                if key not in TEST_SETTINGS:
+                    advice = nearest(str(key), TEST_SETTINGS)
+                    raise ConfigError(f"problem.test.{name}.{key} is not a setting of test readings: {advice}")
+        return {name: self.source(name, values, "test") for name, values in self.test.items()}
+
+    def source(self, quantity: str, values: Any, group: str) -> Source:
+        label = f"problem.{group}.{quantity}"
+        self.check_quantity(quantity, group)
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{label}={values!r} should say where readings come from: {{file: ...}}, {{value: ...}}.")
+        found = construct(Source, values, label)
+        needs = self.coordinates_of(quantity)
+        for name, fixed in {**{name: [value] for name, value in found.at.items()}, **found.repeat}.items():
+            if name not in needs:
+                raise ConfigError(f"{label}: {quantity} does not depend on {name}: {nearest(name, needs)}")
+            for value in fixed:
+                self.check_inside(name, value, label)
+        read = [*self.free(quantity, found), quantity]
+        for name in found.columns:
+            if name not in read:
+                raise ConfigError(f"{label}.columns.{name} is not read from the file: {nearest(name, read)}")
+        if found.value is not None:
+            self.known(quantity, found.value, f"{label}.value")
+        return found
+
+    def free(self, quantity: str, source: Source) -> list[str]:
+        """The coordinates that a file must give, or over which points are spread."""
+        return [name for name in self.coordinates_of(quantity) if name not in {**source.at, **source.repeat}]
+
+    def known(self, quantity: str, text: Any, label: str) -> Expression:
+        """An expression of the coordinates of a quantity, without unknowns."""
+        found = self.expression(text, label)
+        check_names(found, [*self.coordinates_of(quantity), *self.numbers], {}, label)
+        return found
+
+    @cached_property
+    def noise(self) -> Mapping[str, Noise]:
+        settings = self.noise_settings
+        found = {name: settings[name].build() if name in settings else UNOBSERVED for name in self.quantities}
+        shared: dict[str, str] = {}
+        for name, noise in found.items():
+            label = f"problem.observed.{name}.noise"
+            if noise.kind == "learned":
+                first = shared.setdefault(noise.group or name, name)
+                if (noise.scale, noise.hyperprior) != (found[first].scale, found[first].hyperprior):
+                    raise ConfigError(
+                        f"{label} shares its scale with the noise of {first}: "
+                        "scale, shape and hyper_scale should be the same for both."
+                    )
+            elif noise.kind == "heteroscedastic":
+                self.check_carrier(name, noise.group or name, label)
+        return found
+
+    @cached_property
+    def noise_settings(self) -> Mapping[str, NoiseSettings]:
+        return {name: read_noise(item.noise, f"problem.observed.{name}.noise") for name, item in self.sources.items()}
+
+    def check_carrier(self, quantity: str, carrier: str, label: str) -> None:
+        """Noise that varies is a further output of the network of a field."""
+        needs = set(self.coordinates_of(quantity))
+        fitting = [name for name, spec in self.fields.items() if set(spec.coordinates) <= needs]
+        if carrier not in fitting:
+            raise ConfigError(
+                f"{label}.group={carrier!r} should be the field whose network predicts the noise too, depending on "
+                f"no more than {quantity} does: one of {', '.join(fitting) or 'none'}."
+            )
+
+    @cached_property
+    def held(self) -> Mapping[str, HoldOut]:
+        """What is set aside of every quantity read from a file."""
+        common = construct(HoldOut, self.hold_out, "problem.hold_out")
+        files = {name: item.hold_out for name, item in self.sources.items() if item.file is not None}
+        if self.hold_out and not files:
+            raise ConfigError(
+                "problem.hold_out sets readings aside, and no quantity is read from a file: leave it out."
+            )
+        return {
+            name: common if own is None else construct(HoldOut, own, f"problem.observed.{name}.hold_out")
+            for name, own in files.items()
+        }
+
+    @cached_property
+    def truth(self) -> Mapping[str, Expression]:
+        """Exact solutions."""
+        for name in self.exact:
+            self.check_quantity(name, "exact")
+        return {name: self.known(name, text, f"problem.exact.{name}") for name, text in self.exact.items()}
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """Points of the test grid along the coordinates for which the file says it."""
         for name in self.grid:
-            if name not in self.coordinates:
-                raise ConfigError(f"problem.grid.{name} is no coordinate: {nearest(name, self.coordinates)}")
+            self.check_coordinate(name, "problem.grid")
+        return entries(self.grid, Annotated[int, Ge(2)], "problem.grid")
+
+    @cached_property
+    def lines(self) -> Mapping[str, Mapping[str, float]]:
+        """Slices: the coordinates that each fixes."""
+        found = entries(self.slices, dict[str, FiniteFloat], "problem.slices")
+        for name, fixed in found.items():
+            if not name.isidentifier() or name == "id" or name.startswith("cal_"):
+                raise ConfigError(f"problem.slices.{name}: choose another name, of letters, digits and _.")
+            if not fixed:
+                raise ConfigError(f"problem.slices.{name} is empty: name coordinates and their values, such as t: 1.")
+            for coordinate, value in fixed.items():
+                self.check_inside(coordinate, value, f"problem.slices.{name}")
+        return found
+
+    @cached_property
+    def probes(self) -> Mapping[str, Sequence[float]]:
+        found = entries(self.probe, list[FiniteFloat], "problem.probe")
+        for name, point in found.items():
+            self.check_quantity(name, "probe")
+            needs = self.coordinates_of(name)
+            if len(point) != len(needs):
+                raise ConfigError(f"problem.probe.{name}={point} should be one point: [{', '.join(needs)}].")
+            for coordinate, value in zip(needs, point, strict=True):
+                self.check_inside(coordinate, value, f"problem.probe.{name}")
+        return found
 
     # Checks
 
-    def check_declarations(self) -> None:
-        """Names are usable and distinct, ranges are ranges, fields depend on coordinates."""
+    def check_names(self) -> None:
+        """Names can be used in expressions, and each means one thing."""
         seen: dict[str, str] = {}
-        groups = ("coordinates", "unknowns", "parameters", "constants", "equations")
-        for group in groups:
+        for group in ("coordinates", "unknowns", "parameters", "constants", "equations"):
             for name in getattr(self, group):
                 check_name(name, f"problem.{group}")
                 if name in seen:
@@ -192,246 +438,207 @@ class UserProblem(Problem):
                 seen[name] = group
         if not self.coordinates or not self.unknowns:
             raise ConfigError("problem needs at least one of coordinates and one of unknowns.")
-        for name, bounds in self.coordinates.items():
-            if len(bounds) != 2 or not bounds[0] < bounds[1]:
-                raise ConfigError(f"problem.coordinates.{name}={bounds} should be a range [low, high] with low < high.")
-        for name, needs in self.unknowns.items():
-            for coordinate in needs:
-                if coordinate not in self.coordinates:
-                    advice = nearest(coordinate, self.coordinates)
-                    raise ConfigError(f"problem.unknowns.{name}: {coordinate} is no coordinate: {advice}")
-            if not needs or len(set(needs)) < len(needs):
-                raise ConfigError(
-                    f"problem.unknowns.{name}={needs} should name the coordinates of the field, each once: "
-                    "an unknown number belongs under problem.parameters."
-                )
+        for name in self.coordinates:
+            others = [other for other in self.coordinates if other != name]
+            if order_of(name, others) is not None:  # "value" is one of these: it means no derivative at all
+                raise ConfigError(f"problem.coordinates.{name} cannot be told apart in derivatives: rename it.")
 
-    def check_coordinate(self, name: str, value: float, label: str) -> None:
-        if name not in self.coordinates:
-            raise ConfigError(f"{label}: {name} is no coordinate: {nearest(name, self.coordinates)}")
-        low, high = self.coordinates[name]
+    def check_no_derivatives(self, group: str) -> None:
+        """A number must not look like the derivative of a field."""
+        for name in getattr(self, group):
+            derivative = derivative_of(name, {field: spec.coordinates for field, spec in self.fields.items()})
+            if derivative is not None:
+                raise ConfigError(f"problem.{group}.{name} is the name of a derivative of {derivative[0]}: rename it.")
+
+    def check_everything_is_used(self) -> None:
+        """Fields and numbers on which nothing observed depends would stay as unknown as before."""
+        equations = [self.physics[name] for name in self.sources if name in self.physics]
+        fields = set(self.sources).union(*(item.fields for item in equations))
+        names = fields.union(*(item.expression.names for item in equations))
+        for group, declared in (("unknowns", self.fields), ("parameters", self.scalars)):
+            for name in declared:
+                if name not in names:
+                    raise ConfigError(
+                        f"problem.{group}.{name}: nothing under problem.observed depends on {name}: "
+                        "observe an equation with it, or leave it out."
+                    )
+
+    def check_quantity(self, name: str, group: str) -> None:
+        if name not in self.quantities:
+            advice = nearest(name, self.quantities)
+            raise ConfigError(f"problem.{group}.{name} is neither a field nor an equation: {advice}")
+
+    def check_coordinate(self, name: str, label: str) -> None:
+        if name not in self.domain:
+            raise ConfigError(f"{label}: {name} is no coordinate: {nearest(name, self.domain)}")
+
+    def check_inside(self, name: str, value: float, label: str) -> None:
+        self.check_coordinate(name, label)
+        low, high = self.domain[name]
         if not low <= value <= high:
-            raise ConfigError(f"{label}: {name}={value:g} is outside of the range [{low}, {high}] of {name}.")
+            raise ConfigError(f"{label}: {name}={value:g} is outside of the range [{low:g}, {high:g}] of {name}.")
 
-    def expression(self, text: str | float, label: str) -> Expression:
-        """An expression of fields, their derivatives, parameters, constants and coordinates."""
-        found = parse(str(text), label)
-        check_names(found, [*self.coordinates, *self.parameters, *self.constants], self.unknowns, label)
-        return found
-
-    def fields_in(self, expression: Expression) -> dict[str, tuple[str, str]]:
-        """The fields and derivatives in an expression: the field and what is asked of it, by name."""
-        found = {}
-        for name in sorted(expression.names):
-            owner = derivative_of(name, self.unknowns)
-            if name in self.unknowns:
-                found[name] = (name, VALUE)
-            elif owner is not None:
-                found[name] = (owner[0], name.removeprefix(f"{owner[0]}_"))
-        return found
-
-    def of_coordinates(self, text: str | float, label: str, quantity: str) -> Expression:
-        """An expression without unknowns."""
-        found = parse(str(text), label)
-        needs = self.coordinates_of(quantity)
-        check_names(found, [*needs, *self.constants], {}, label)
-        return found
-
-    def source(self, values: Any, label: str, quantity: str) -> Source:
-        if not isinstance(values, Mapping):
-            raise ConfigError(f"{label} should say where readings come from: {{file: ...}} or {{value: ...}}.")
-        found = construct(Source, values, label)
-        needs = self.coordinates_of(quantity)
-        for name, fixed in {**{n: [v] for n, v in found.at.items()}, **found.repeat}.items():
-            if name not in needs:
-                raise ConfigError(f"{label}: {quantity} does not depend on {name}: {nearest(name, needs)}")
-            for value in fixed:
-                self.check_coordinate(name, float(value), label)
-        for name in found.columns:
-            if name not in (*needs, quantity):
-                raise ConfigError(f"{label}.columns: {name} is not read: {nearest(name, [*needs, quantity])}")
-        if found.value is not None:
-            self.of_coordinates(found.value, f"{label}.value", quantity)
-        return found
-
-    def noise_of(self, quantity: str) -> Noise:
-        if quantity not in self.sources:
-            return UNOBSERVED
-        label, given = f"problem.observed.{quantity}.noise", self.sources[quantity].noise
-        if given is None:
-            raise ConfigError(
-                f"{label} is missing: write a number, {{kind: learned}}, {{kind: exact, scale: 0.01}} ..."
-            )
-        if given == "exact":
-            given = {"kind": "exact", "scale": 0.01}
-        elif isinstance(given, str):
-            given = {"kind": given}
-        elif not isinstance(given, Mapping):
-            given = {"scale": given}
-        found = construct(NoiseSettings, given, label).build()
-        if found.kind == "heteroscedastic":
-            carrier = found.group or quantity
-            if carrier not in self.unknowns or not set(self.unknowns[carrier]) <= set(self.coordinates_of(quantity)):
-                fitting = [f for f, n in self.unknowns.items() if set(n) <= set(self.coordinates_of(quantity))]
-                raise ConfigError(
-                    f"{label}.group={carrier!r} should be the field whose network predicts the noise too, depending on "
-                    f"no more than {quantity} does: one of {', '.join(fitting) or 'none'}."
-                )
-        return found
-
-    # The problem
-
-    @property
-    def noise(self) -> Mapping[str, Noise]:
-        return self.noises
-
-    @property
-    def scalars(self) -> Mapping[str, Parameter]:
-        return self.priors
-
-    @property
-    def probes(self) -> Mapping[str, Sequence[float]]:
-        return self.probe
-
-    @property
-    def n_calibration_points(self) -> int:
-        return self.held.calibration if any(item.file for item in self.sources.values()) else 0
+    # Physics
 
     def coordinates_of(self, quantity: str) -> tuple[str, ...]:
-        if quantity in self.unknowns:
-            return tuple(self.unknowns[quantity])
-        needed = {name for name in self.physics[quantity].names if name in self.coordinates}
-        for owner, _ in self.derivatives[quantity].values():
-            needed |= set(self.unknowns[owner])
-        return tuple(name for name in self.coordinates if name in needed)
+        return self.fields[quantity].coordinates if quantity in self.fields else self.physics[quantity].coordinates
 
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
-        if quantity in self.unknowns:
+        if quantity in self.fields:
             return unknowns[quantity](x)
-        values: dict[str, Tensor] = {name: x[..., i, None] for i, name in enumerate(self.coordinates_of(quantity))}
-        values |= {name: x.new_full((), float(value)) for name, value in self.constants.items()}
-        values |= unknowns.parameters
-        jets: dict[str, Any] = {}
-        for name, (owner, suffix) in self.derivatives[quantity].items():
-            if owner not in jets:
-                jets[owner] = unknowns[owner].at(x)
-            values[name] = getattr(jets[owner], suffix)
-        found = self.physics[quantity].evaluate(values)
-        return found.expand(*torch.broadcast_shapes(found.shape, (1, x.shape[-2], 1)))
-
-    def dataset(self, rng: np.random.Generator) -> Dataset:
-        return {name: self.quantity(name, rng) for name in self.noise}
+        equation = self.physics[quantity]
+        fields = {name: unknowns[name].at(x) for name in sorted(equation.fields)}
+        values = {name: x[..., i, None] for i, name in enumerate(equation.coordinates)}
+        values |= {name: getattr(fields[owner], suffix) for name, (owner, suffix) in equation.asked.items()}
+        return equation.expression.evaluate({**values, **unknowns.parameters})
 
     # Data
 
+    @property
+    def n_calibration_points(self) -> int:
+        return min((item.calibration for item in self.held.values() if item.calibration), default=0)
+
+    def dataset(self, rng: np.random.Generator) -> Dataset:
+        return {name: self.quantity(name, rng) for name in self.quantities}
+
     def quantity(self, name: str, rng: np.random.Generator) -> QuantityData:
         """Everything known about one quantity."""
-        needs, source = self.coordinates_of(name), self.sources.get(name)
-        nothing = Readings(np.empty((0, len(needs))), np.empty((0, 1)))
-        train = calibration = validation = nothing
-        if source is not None:
-            x, y, copies = self.read(name, source, f"problem.observed.{name}")
-            if source.file is None:
-                train = Readings(x, y, copies)
-            else:
-                train, calibration, validation = self.split(name, x, y, copies, rng)
-        if name in self.tests:
-            test_x, test_y, _ = self.read(name, self.tests[name], f"problem.test.{name}")
-            order = np.lexsort(test_x.T[::-1])
-            test_x, test_y = test_x[order], test_y[order]
-        else:
-            size = DEFAULT_GRID.get(len(needs), 5)
-            fixed = {} if source is None else {c: [value] for c, value in source.at.items()}
-            if source is not None and source.file is None:
-                fixed |= source.repeat  # a condition at some places is judged there alone
-            axes = [
-                np.array(fixed[c], dtype=float) if c in fixed else np.linspace(low, high, self.grid.get(c, size))
-                for c, (low, high) in ((c, self.coordinates[c]) for c in needs)
-            ]
-            test_x = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=1)
-            test_y = None
-        reference = (
-            self.evaluate(self.truth[name], needs, test_x) if name in self.truth else np.full((len(test_x), 1), np.nan)
-        )
-        noise = self.noise[name]
-        if test_y is None:  # readings as noisy as those in training, where it is known how noisy these are
-            test_y = reference.copy()
-            if noise.kind == "known" and noise.family == "gaussian":
-                test_y = test_y + noise.scale * rng.standard_normal(test_y.shape)
+        train, calibration, validation = self.readings(name, rng)
+        x, given = self.tested(name)
+        reference = np.full((len(x), 1), np.nan)
+        if name in self.truth:
+            reference = self.evaluate(name, self.truth[name], x, f"problem.exact.{name}")
+        noise_std, draws = self.true_noise(name, len(x), rng)
         return QuantityData(
             train=train,
             calibration=calibration,
-            test=Readings(test_x, test_y),
+            test=Readings(x, reference + draws if given is None else given),
             reference=reference,
-            splits={"id": np.ones(len(test_x), dtype=bool), **self.slices_of(needs, test_x)},
+            splits={"id": np.ones(len(x), dtype=bool), **self.slices_of(name, x)},
             validation=validation,
-            coordinates=needs,
+            coordinates=self.coordinates_of(name),
+            noise_reference=noise_std,
             clean_rl2e=True,
         )
 
-    def read(self, name: str, source: Source, label: str) -> tuple[Array, Array, int]:
-        """Points, readings and how many rows stand for one reading."""
-        needs = self.coordinates_of(name)
-        free = [c for c in needs if c not in source.at and c not in source.repeat]
-        values: dict[str, Array] = {}
-        if source.file is not None:
-            path = Path(self.file).parent / source.file
-            columns = {key: source.columns.get(key, key) for key in [*free, name]}
-            found = read_columns(path, list(dict.fromkeys(columns.values())), label)
-            values = {key: found[column] for key, column in columns.items()}
-            inside(values, {c: (float(a), float(b)) for c, (a, b) in self.coordinates.items()}, path, label)
-            count = len(values[name])
-        else:
-            values = dict(zip(free, spread(source.points, [self.coordinates[c] for c in free]), strict=True))
-            count = len(next(iter(values.values()))) if free else 1
-        values |= {c: np.full(count, float(value)) for c, value in source.at.items()}
-        repeats = np.meshgrid(*source.repeat.values(), indexing="ij") if source.repeat else []
-        copies = repeats[0].size if repeats else 1
-        values = {key: np.tile(part, copies) for key, part in values.items()}
-        for c, part in zip(source.repeat, repeats, strict=True):
-            values[c] = np.repeat(part.ravel().astype(float), count)
-        x = np.stack([values[c] for c in needs], axis=1) if needs else np.empty((count, 0))
+    def readings(self, name: str, rng: np.random.Generator) -> tuple[Readings, Readings, Readings]:
+        """Readings for training, calibration and validation."""
+        nothing = Readings(np.empty((0, len(self.coordinates_of(name)))), np.empty((0, 1)))
+        if name not in self.sources:
+            return nothing, nothing, nothing
+        source, label = self.sources[name], f"problem.observed.{name}"
         if source.value is not None:
-            y, copies = self.evaluate(self.of_coordinates(source.value, f"{label}.value", name), needs, x), 1
-        else:
-            y = values[name][:, None]
-        return x, y, copies
+            free = {c: self.domain[c] for c in self.free(name, source)}
+            n = (source.points or 100) if free else 1
+            x, _ = self.points(name, source, dict(zip(free, spread(n, list(free.values())), strict=True)), n)
+            y = self.evaluate(name, self.known(name, source.value, f"{label}.value"), x, f"{label}.value")
+            return Readings(x, y), nothing, nothing
+        x, y, copies = self.read(name, source, label)
+        return self.split(name, x, y, copies, rng)
+
+    def tested(self, name: str) -> tuple[Array, Array | None]:
+        """Where a quantity is judged, with readings there if the file gives any."""
+        if name in self.tests:
+            x, y, _ = self.read(name, self.tests[name], f"problem.test.{name}")
+            order = np.lexsort(x.T[::-1])
+            return x[order], y[order]
+        needs, source = self.coordinates_of(name), self.sources.get(name)
+        fixed: dict[str, Sequence[float]] = {}
+        if source is not None:
+            fixed = {coordinate: [value] for coordinate, value in source.at.items()}
+            fixed |= source.repeat if source.value is not None else {}  # conditions are judged where they hold
+        size = GRID_SIZE.get(len(needs), max(2, round(2000 ** (1 / len(needs)))))
+        axes = [fixed[c] if c in fixed else self.axis(c, size) for c in needs]
+        return np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=1).astype(float), None
+
+    def axis(self, coordinate: str, size: int) -> Array:
+        """Values of a coordinate on the test grid: even, with those of slices among them."""
+        low, high = self.domain[coordinate]
+        values = np.linspace(low, high, self.sizes.get(coordinate, size))
+        for fixed in self.lines.values():
+            if coordinate in fixed:
+                others = values[np.abs(values - fixed[coordinate]) > 1e-9 * (high - low)]
+                values = np.sort(np.append(others, fixed[coordinate]))
+        return values
+
+    def true_noise(self, name: str, n: int, rng: np.random.Generator) -> tuple[Array | None, Array]:
+        """The standard deviation of the noise, where it is known, and draws of it; none where it is not."""
+        settings = self.noise_settings.get(name)
+        scale = None
+        if settings is not None:
+            scale = settings.scale if settings.kind == "known" else settings.reference
+        if settings is None or scale is None:
+            return None, np.zeros((n, 1))
+        if settings.family == "gaussian":
+            return np.full((n, 1), scale), scale * rng.standard_normal((n, 1))
+        nu = settings.degrees_of_freedom
+        return np.full((n, 1), scale * np.sqrt(nu / (nu - 2))), scale * rng.standard_t(nu, (n, 1))
+
+    def read(self, name: str, source: Source, label: str) -> tuple[Array, Array, int]:
+        """Points, readings of a file, and how many rows stand for one reading."""
+        assert source.file is not None
+        path = Path(self.file).parent / Path(source.file).expanduser()
+        columns = {key: source.columns.get(key, key) for key in [*self.free(name, source), name]}
+        found = read_columns(path, list(dict.fromkeys(columns.values())), label)
+        values = {key: found[column] for key, column in columns.items()}
+        y = values.pop(name)
+        inside(values, self.domain, path, label)
+        x, copies = self.points(name, source, values, len(y))
+        return x, np.tile(y, copies)[:, None], copies
+
+    def points(self, name: str, source: Source, free: Mapping[str, Array], n: int) -> tuple[Array, int]:
+        """The ``n`` points given by their free coordinates, for each value of ``repeat``; and how many these are."""
+        repeats = np.meshgrid(*source.repeat.values(), indexing="ij")
+        copies = repeats[0].size if repeats else 1
+        columns = {c: np.tile(part, copies) for c, part in free.items()}
+        columns |= {c: np.full(n * copies, value) for c, value in source.at.items()}
+        columns |= {c: np.repeat(part.ravel(), n) for c, part in zip(source.repeat, repeats, strict=True)}
+        return np.stack([columns[c] for c in self.coordinates_of(name)], axis=1), copies
 
     def split(
         self, name: str, x: Array, y: Array, copies: int, rng: np.random.Generator
     ) -> tuple[Readings, Readings, Readings]:
-        """Set readings aside, all copies of one together; those set aside count every copy."""
-        count = len(x) // copies
-        sizes = (self.held.calibration, self.held.validation)
-        if sum(sizes) >= count:
+        """Set readings aside; one that holds at several points is then compared at one of them."""
+        count, held = len(x) // copies, self.held[name]
+        if held.calibration + held.validation >= count:
             raise ConfigError(
-                f"problem.hold_out sets {sum(sizes)} readings aside, and problem.observed.{name} has {count}: too few."
+                f"problem.hold_out sets {held.calibration + held.validation} of the {count} readings of {name} aside: "
+                "leave at least one for training."
             )
-        order = rng.permutation(count)
-        cuts = np.split(order, np.cumsum(sizes))
-        rows = [np.concatenate([np.sort(part) + k * count for k in range(copies)]) for part in cuts]
-        calibration, validation, train = (Readings(x[part], y[part]) for part in rows)
-        return Readings(train.x, train.y, copies), calibration, validation
+        cuts = np.cumsum([held.calibration, held.validation])
+        calibration, validation, train = np.split(rng.permutation(count), cuts)
+        rows = [part + count * rng.integers(copies, size=len(part)) for part in (calibration, validation)]
+        rest = np.concatenate([np.sort(train) + count * k for k in range(copies)])
+        return Readings(x[rest], y[rest], copies), *(Readings(x[part], y[part]) for part in rows)  # type: ignore
 
-    def evaluate(self, expression: Expression, needs: Sequence[str], x: Array) -> Array:
-        """An expression of coordinates at points, ``[N, 1]``."""
-        columns = {name: torch.as_tensor(x[:, i, None]) for i, name in enumerate(needs)}
-        constants = {name: torch.tensor(float(value), dtype=torch.float64) for name, value in self.constants.items()}
-        found: Array = expression.evaluate({**columns, **constants}).expand(len(x), 1).numpy().copy()
+    def evaluate(self, quantity: str, expression: Expression, x: Array, label: str) -> Array:
+        """An expression of the coordinates of a quantity at points, ``[N, 1]``."""
+        names = self.coordinates_of(quantity)
+        columns = {name: torch.as_tensor(x[:, i, None]) for i, name in enumerate(names)}
+        found: Array = expression.evaluate(columns).expand(len(x), 1).numpy().copy()
+        if not np.isfinite(found).all():
+            point = x[np.argmin(np.isfinite(found[:, 0]))]
+            place = ", ".join(f"{name}={value:g}" for name, value in zip(names, point, strict=True))
+            raise ConfigError(f"{label}={expression.text} gives no finite number at {place}.")
         return found
 
-    def slices_of(self, needs: Sequence[str], x: Array) -> dict[str, Array]:
-        """Masks of the lines asked for: the nearest of the grid."""
-        found = {}
-        for name, fixed in self.slices.items():
+    def slices_of(self, quantity: str, x: Array) -> dict[str, Array]:
+        """Masks of the lines asked for, as far as the test data have them."""
+        found: dict[str, Array] = {}
+        needs = self.coordinates_of(quantity)
+        for name, fixed in self.lines.items():
             if set(fixed) <= set(needs):
-                columns = [(x[:, needs.index(c)], float(value)) for c, value in fixed.items()]
-                nearest_lines = [part == part[np.abs(part - value).argmin()] for part, value in columns]
-                found[name] = np.logical_and.reduce(nearest_lines)
+                mask = np.logical_and.reduce([np.isclose(x[:, needs.index(c)], value) for c, value in fixed.items()])
+                found |= {name: mask} if mask.sum() > 1 else {}
         return found
 
 
-def spread(n: int, bounds: Sequence[Sequence[float]]) -> list[Array]:
+def entries(values: Mapping[str, Any], hint: Any, label: str) -> dict[str, Any]:
+    """The entries of a group, checked one by one so that a mistake is named by its own key."""
+    return {name: check(value, hint, f"{label}.{name}") for name, value in values.items()}
+
+
+def spread(n: int, bounds: Sequence[tuple[float, float]]) -> list[Array]:
     """Points that fill a box evenly: equidistant in one dimension, a Halton sequence in more."""
     if len(bounds) <= 1:
         return [np.linspace(low, high, n) for low, high in bounds]
@@ -439,38 +646,38 @@ def spread(n: int, bounds: Sequence[Sequence[float]]) -> list[Array]:
     return [low + (high - low) * column for (low, high), column in zip(bounds, unit.T, strict=True)]
 
 
-def read_prior(values: Mapping[str, Any], label: str) -> Parameter:
-    """The prior of an unknown number, in the words of the YAML file."""
-    kind = values.get("prior")
-    if kind not in PRIORS:
+def read_prior(values: Any, label: str) -> Parameter:
+    """An entry of ``parameters:``."""
+    kind = values.get("prior") if isinstance(values, Mapping) else None
+    if kind is None:
+        raise ConfigError(f"{label}.prior is missing: write {{prior: lognormal, median: 1, spread: 0.5}} or alike.")
+    if not isinstance(kind, str) or kind not in PRIORS:
         raise ConfigError(f"{label}.prior={kind!r} is not a prior: {nearest(str(kind), PRIORS)}")
-    names = PRIORS[kind]
-    known = ("prior", *names, "reference", "start")
-    for name, value in values.items():
-        if name not in known:
-            raise ConfigError(f"{label}.{name} is not a setting of a {kind} prior: {nearest(name, known)}")
-        if name != "prior" and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value)
-        ):
-            raise ConfigError(f"{label}.{name}={value!r} should be a finite number.")
-    for name in names:
-        if name not in values:
-            raise ConfigError(f"{label}.{name} is missing: a {kind} prior has {names[0]} and {names[1]}.")
-    a, b = float(values[names[0]]), float(values[names[1]])
-    if kind == "uniform" and not a < b:
-        raise ConfigError(f"{label}: low={a:g} should be less than high={b:g}.")
-    if kind != "uniform" and b <= 0:
-        raise ConfigError(f"{label}.{names[1]}={b:g} should be positive.")
-    if kind == "lognormal" and a <= 0:
-        raise ConfigError(f"{label}.median={a:g} should be positive.")
-    found = Parameter(kind, a, b, values.get("reference"), values.get("start"))
-    if found.start is not None and not np.isfinite(_standard(found)):
+    settings = {name: value for name, value in values.items() if name != "prior"}
+    found = construct(PRIORS[kind], settings, label).build()
+    if found.start is not None and not possible(found, found.start):
         raise ConfigError(f"{label}.start={found.start:g} is impossible under the prior.")
     return found
 
 
-def _standard(parameter: Parameter) -> float:
+def possible(parameter: Parameter, value: float) -> bool:
     try:
-        return parameter.standard(parameter.start or 0.0)
-    except ValueError:
-        return float("nan")
+        return bool(np.isfinite(parameter.standard(value)))
+    except ValueError:  # the logarithm of a negative number
+        return False
+
+
+def read_noise(given: Any, label: str) -> NoiseSettings:
+    """``noise:`` in any of its forms: a number, a word, or settings."""
+    if given is None:
+        raise ConfigError(f"{label} is missing: write a number, learned, exact, or {{kind: learned, scale: 0.1}} ...")
+    values = given if isinstance(given, Mapping) else {"kind" if isinstance(given, str) else "scale": given}
+    found = construct(NoiseSettings, values, label)
+    for name in values:
+        if name not in MEANINGFUL[found.kind]:
+            raise ConfigError(f"{label}.{name} has no meaning for noise of kind {found.kind}: leave it out.")
+    if "degrees_of_freedom" in values and found.family != "student_t":
+        raise ConfigError(f"{label}.degrees_of_freedom has no meaning without family: student_t.")
+    if found.kind == "known" and found.scale is None:
+        raise ConfigError(f"{label}.scale is missing: how large is the noise? Write kind: learned if that is unknown.")
+    return found

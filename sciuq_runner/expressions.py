@@ -404,6 +404,8 @@ class _Parser:
 
     def apply(self, name: str, arity: int, token: _Token) -> None:
         """Append an operation, or its result if it applies to numbers only."""
+        if name == "/" and self.steps[-1] == Number(0.0):
+            self.fail_at("divides by zero", token)
         numbers = [step.value for step in self.steps[-arity:] if isinstance(step, Number)]
         if len(numbers) < arity:
             self.steps.append(Operation(name, arity))

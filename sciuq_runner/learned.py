@@ -43,13 +43,10 @@ def before_and_after(
         for quantity in (term.quantity for term in target.terms if target.model.is_direct(term.quantity)):
             origin = np.zeros(next(term.x.shape[1] for term in target.terms if term.quantity == quantity))
             priors = {name: Posterior(target.tensor(part)) for name, part in weights.items()}
-            panels[f"{quantity}(0)"] = values_at(target, {**priors, "posterior": posterior}, quantity, origin)
+            panels |= values_at(target, {**priors, "posterior": posterior}, quantity, origin)
     for quantity, point in probes.items():
         prior = Posterior(prior_draws(np.array([target.model.prior.scale]), N_DRAWS))
-        label = ", ".join(f"{value:g}" for value in point)
-        panels[f"{quantity}({label})"] = values_at(
-            target, {"prior": prior, "posterior": posterior}, quantity, np.array(point)
-        )
+        panels |= values_at(target, {"prior": prior, "posterior": posterior}, quantity, np.array(point))
     noise = posterior.evaluate_scale(lambda theta: target.log_noise_scales(theta).exp()).cpu().double().numpy()
     for slot, group in enumerate(target.noise_groups):
         panels[f"noise scale of {group}"] = {
@@ -59,14 +56,17 @@ def before_and_after(
     return panels
 
 
-def values_at(target: Target, posteriors: Mapping[str, Posterior], quantity: str, point: Array) -> dict[str, Array]:
-    """A quantity at one point for every sample."""
+def values_at(
+    target: Target, posteriors: Mapping[str, Posterior], quantity: str, point: Array
+) -> dict[str, dict[str, Array]]:
+    """The panel of a quantity at one point, for every sample."""
     x = target.tensor(point[None])
 
     def value(theta: torch.Tensor) -> torch.Tensor:
         return target.model.observe(target.weights(theta), quantity, x)
 
-    return {name: numbers(samples.evaluate(value)[:, 0, 0]) for name, samples in posteriors.items()}
+    label = f"{quantity}({', '.join(f'{value:g}' for value in point)})"
+    return {label: {name: numbers(samples.evaluate(value)[:, 0, 0]) for name, samples in posteriors.items()}}
 
 
 def parameter_draws(target: Target, posterior: Posterior) -> dict[str, torch.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -81,27 +82,29 @@ def lines(found: Result) -> Iterator[tuple[str, str, Result]]:
 
 
 def maps(name: str, found: Result, title: str) -> Figure:
-    """Reference, mean, absolute error and standard deviations over two coordinates; without a reference, two of them.
+    """Reference, mean, error and standard deviations over two coordinates; without a reference, the mean and these.
 
     Reference and mean share their colours, and so do error and deviations.
     """
     error = np.abs(found.mean - found.reference)
-    panels = {"reference": found.reference, "mean": found.mean, "absolute error": error}
-    panels |= {"epistemic std": found.epistemic_std, "total std": found.std}
-    known = {label: values[:, 0] for label, values in panels.items() if np.isfinite(values).any()}
-    figure = Figure(figsize=(2.5 * len(known), 2.7), layout="constrained")
-    first, second = found.coordinates
-    groups = [("reference", "mean"), ("absolute error", "epistemic std", "total std")]
-    for axes, (label, values) in zip(figure.subplots(1, len(known), squeeze=False)[0], known.items(), strict=True):
-        group = next(group for group in groups if label in group)
-        alike = np.concatenate([known[other] for other in group if other in known])
-        low = float(np.nanmin(alike)) if label in groups[0] else 0.0
-        limits = {"vmin": low, "vmax": float(np.nanmax(alike)), "cmap": "viridis" if label in groups[0] else "magma"}
-        drawn = paint(axes, found.x, values, limits)
-        if label in ("reference", "mean"):
-            axes.plot(found.train.x[:, 0], found.train.x[:, 1], ".", color="white", ms=2.5, mec=EXACT, mew=0.3)
-        axes.set(xlabel=first, ylabel=second, title=label)
-        figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.9)
+    values, spreads = {"reference": found.reference, "mean": found.mean}, {"absolute error": error}
+    spreads |= {"epistemic std": found.epistemic_std, "total std": found.std}
+    groups = [(values, "viridis", float(np.nanmin([*found.mean, *found.reference]))), (spreads, "magma", 0.0)]
+    groups.append(({"error / total std": error / found.std}, "cividis", 0.0))
+    panels = []
+    for group, colours, low in groups:
+        known = {label: part[:, 0] for label, part in group.items() if np.isfinite(part).any()}
+        high = max((float(np.nanmax(part)) for part in known.values()), default=1.0)
+        limits = {"vmin": low, "vmax": 3.0 if "error / total std" in known else high, "cmap": colours}
+        panels += [(label, part, limits) for label, part in known.items()]
+    figure = Figure(figsize=(6.8, 2.4 * math.ceil(len(panels) / 3)), layout="constrained")
+    grid = figure.subplots(math.ceil(len(panels) / 3), 3, squeeze=False).ravel()
+    for axes, (label, part, limits) in zip(grid, panels, strict=False):
+        figure.colorbar(paint(axes, found.x, part, limits), ax=axes, shrink=0.9)
+        if label == "mean":
+            axes.plot(found.train.x[:, 0], found.train.x[:, 1], ".", color="white", ms=4, mec=EXACT, mew=0.4)
+        axes.set(xlabel=found.coordinates[0], ylabel=found.coordinates[1])
+        axes.set_title(label, fontsize=9)
     figure.suptitle(f"{title}: {name}", fontsize=9)
     return figure
 

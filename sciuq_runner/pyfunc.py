@@ -42,7 +42,9 @@ def signature(folder: Path) -> Any:
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
     emulator = Emulator(folder)
-    columns = Schema([ColSpec("double", name) for name in emulator.coordinates_of()])
+    needs = [emulator.coordinates_of(quantity) for quantity in emulator.quantities]
+    names = list(dict.fromkeys(name for need in needs for name in need))
+    columns = Schema([ColSpec("double", name, required=all(name in need for need in needs)) for name in names])
     return ModelSignature(columns, params=ParamSchema([ParamSpec("quantity", "string", emulator.quantities[0])]))
 
 

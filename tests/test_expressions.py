@@ -132,6 +132,11 @@ def test_an_expression_without_names_is_a_number(text, value):
     assert float(result) == pytest.approx(value)
 
 
+def test_constants_of_a_problem_are_numbers():
+    assert parse("2*D*x**n", "f", {"D": 0.5, "n": 3}).steps == parse("1.0*x**3", "f").steps
+    assert parse("sin(D) + e", "f", {"D": 0.5}).constant() == pytest.approx(math.sin(0.5) + math.e)
+
+
 def test_numbers_inside_are_worked_out_once():
     assert parse("x**(1/2 + 3/2)*2**-1", "f").steps == parse("x**2*0.5", "f").steps
     assert parse("sin(pi/2)*x", "f").steps[0] == Number(1.0)
@@ -243,7 +248,8 @@ MISTAKES = {
     "1 + sni(x)": "f: 'sni' at column 5 is not a function (names stand without arguments, products with *): "
     "did you mean 'sin'?",
     "1e999": "f: '1e999' at column 1 is too large: numbers go up to 1.8e308.",
-    "x + 1/0": "f: '/' at column 6 gives no finite number: check what it is applied to.",
+    "x + 1/0": "f: '/' at column 6 divides by zero.",
+    "x/(1 - 1)": "f: '/' at column 2 divides by zero.",
     "log(0)": "f: 'log' at column 1 gives no finite number: check what it is applied to.",
     "sqrt(-1)*x": "f: 'sqrt' at column 1 gives no finite number: check what it is applied to.",
     "(-8)**(1/3)": "f: '**' at column 5 gives no finite number: check what it is applied to.",
@@ -389,6 +395,8 @@ def test_long_derivatives_do_not_take_long():
     assert derivative_of("u_" + "x" * 9_000 + "z", fields) is None
     with pytest.raises(ConfigError, match="along z, and u depends on x, xx, xxx"):
         check_names(parse("u_" + "x" * 9_000 + "z", "f"), (), fields, "f")
+    with pytest.raises(ConfigError, match="is a derivative of too high an order: write at most 30 letters"):
+        check_names(parse("u_" + "x" * 9_000, "f"), (), {"u": ("x",)}, "f")
     assert time.perf_counter() - start < 1
 
 

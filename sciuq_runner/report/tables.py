@@ -58,7 +58,7 @@ METRICS = {  # in the order of the columns
     "grad_evals": Metric("gradient evaluations"),
     "peak_rss_mb": Metric("largest memory in MB"),
 }
-QUANTITIES, SPLITS = ("u",), ("id", "ood", "cal_id", "cal_ood")  # these first
+QUANTITIES, SPLITS = ("u",), ("id", "t1", "ood", "cal_id", "cal_t1", "cal_ood")  # these first
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,64 @@
+"""Finished runs of an equation, used afterwards as any other: files, figures, predictions, calibration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import read_metrics, run_folders, start
+
+pytestmark = pytest.mark.cli
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("physics")
+    process = start(folder, "problem=mixed_pde", "method=dens", "fidelity=smoke", "calibration=var", "calibration.n=20")
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return folder
+
+
+def test_metrics_and_figures_are_those_of_the_problem(finished):
+    (folder,) = run_folders(finished)
+    metrics = read_metrics(folder)
+    assert set(metrics["u"]) == {"id", "t1", "cal_id", "cal_t1"}
+    assert set(metrics["lambda"]) == {"id", "cal_id"}
+    assert 0 <= metrics["f"]["id"]["coverage"] <= 1
+    assert set(metrics["noise"]) == {"all"}
+    figures = {path.name for path in (folder / "figures").glob("*.png")}
+    assert {"u_maps.png", "f_maps.png", "u_t1_bands.png", "f_t1_bands.png", "lambda_bands.png"} <= figures
+    assert "u_t1_bands_var.png" in figures
+
+
+def test_a_quantity_is_predicted_where_it_depends_on(finished):
+    import mlflow
+
+    (folder,) = run_folders(finished)
+    mlflow.set_tracking_uri(f"sqlite:///{finished / 'mlflow.db'}")
+    run_id = json.loads((folder / "resume.json").read_text())["mlflow_run"]
+    model = mlflow.pyfunc.load_model(f"runs:/{run_id}/model")
+    both = pd.DataFrame({"t": [0.0, 1.0], "x": [0.3, 0.3]})
+    assert np.isfinite(model.predict(both).to_numpy()).all()
+    rates = model.predict(both[["x"]], params={"quantity": "lambda"})
+    assert rates["mean"][0] == rates["mean"][1]
+    sources = model.predict(both, params={"quantity": "f"})
+    assert sources["mean"][0] != sources["mean"][1]
+    with pytest.raises(Exception, match="column t"):
+        model.predict(both[["x"]], params={"quantity": "u"})
+
+
+def test_points_in_a_file_are_predicted(finished, tmp_path):
+    from sciuq_runner.tools import predict
+
+    (folder,) = run_folders(finished)
+    points, out = tmp_path / "points.csv", tmp_path / "out.csv"
+    points.write_text("t,x\n0.5,-0.2\n0.5,0.2\n")
+    with pytest.raises(SystemExit) as ended:
+        predict([str(folder), str(points), "-o", str(out), "--quantity", "f"])
+    assert not ended.value.code
+    assert {"t", "x", "mean", "std", "cal_lower", "cal_upper"} <= set(pd.read_csv(out).columns)
