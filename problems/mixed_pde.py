@@ -33,8 +33,9 @@ class MixedPDE(Problem):
     for every seed, which draws the noise alone. All readings share one noise distribution.
 
     The source does not depend on time, while the equation gives it at every (t, x). A reading of f at a place therefore
-    holds at each of the six times of the readings of u; these copies inform as one reading. In a trial, one time for
-    each place left f wrong at the others (relative error 0.25), and t = 1 alone more so (0.36).
+    holds at each of the six times of the readings of u: their mean is what was read, and that they are the same is a
+    condition, met up to ``drift``. Six independent readings would make the noise of each count six times. In a trial,
+    one time for each place left f wrong at the others (relative error 0.25), and t = 1 alone more so (0.36).
 
     - ``standard``: noise of scale 0.05;
     - ``heteroscedastic``: noise of scale 0.1 |x|, a function that is learned beside the reaction rate;
@@ -51,6 +52,7 @@ class MixedPDE(Problem):
     learn_noise: bool = True
     noise_shape: Positive = 0.5
     noise_hyper_scale: Positive = 40.0
+    drift: Positive = 0.05
     n_calibration: Annotated[int, Ge(0)] = 50
     n_validation: Annotated[int, Ge(0)] = 50
     n_test_x: Annotated[int, Ge(2)] = 101
@@ -131,7 +133,7 @@ class MixedPDE(Problem):
             clean = truth(quantity, points)
             noise = rng.standard_normal(len(points) // copies)
             scale = self.true_noise_scale(points[:, -1])
-            return Readings(points, (clean + scale * np.tile(noise, copies))[:, None], copies)
+            return Readings(points, (clean + scale * np.tile(noise, copies))[:, None], copies, self.drift)
 
         found = {}
         for name in ("u", "f", "lambda"):

@@ -105,13 +105,16 @@ class Noise:
 class Readings:
     """Readings ``y[N, D_q]`` of one quantity at the points ``x[N, D]``.
 
-    A reading that holds at several points (of a steady source, at several times) is listed once for each, and
-    ``copies`` says how often: together they inform as one.
+    A reading that holds at several points (of a steady source, at several times) is listed once for each, all first
+    copies, then all second ones. It is compared with the mean of the quantity over its ``copies``, as the one reading
+    that it is; and that the quantity is the same at all of them is a condition, met up to a standard deviation
+    ``drift``.
     """
 
     x: Array
     y: Array
     copies: int = 1
+    drift: float = 0.05
 
     def __len__(self) -> int:
         return len(self.x)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
+from scipy.linalg import helmert
 from torch import Generator, Tensor
 
 from sciuq_runner.models.base import BoundModel
@@ -20,7 +21,10 @@ Batch: TypeAlias = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Term:
-    """The likelihood of the readings of one quantity."""
+    """The likelihood of the readings of one quantity, or of what is known of differences between its values.
+
+    All terms of one quantity have the same points; ``mix`` says which combinations of the copies of a point are read.
+    """
 
     quantity: str
     x: Tensor
@@ -28,12 +32,30 @@ class Term:
     noise: Noise
     known_scale: Tensor  # scalar, or one per reading: [N, 1]
     slot: int | None  # where log sigma sits among the learned scales
-    copies: int = 1  # rows that stand for one reading
+    mix: Tensor | None = None  # [rows for each reading, copies]
+
+    @property
+    def n_readings(self) -> int:
+        """How many readings the term is about."""
+        return len(self.y) if self.mix is None else len(self.x) // self.mix.shape[1]
+
+    def combine(self, values: Tensor) -> Tensor:
+        """What is read of the values at all points ``[M, copies N, D_q]``."""
+        if self.mix is None:
+            return values
+        copies = values.unflatten(1, (self.mix.shape[1], -1))
+        return torch.einsum("kc,mcnd->mknd", self.mix, copies).flatten(1, 2)
 
     def select(self, index: Tensor) -> Term:
         """The same term over some of its readings."""
         scale = self.known_scale if self.known_scale.dim() == 0 else self.known_scale[index]
-        return replace(self, x=self.x[index], y=self.y[index], known_scale=scale)
+        if self.mix is None:
+            return replace(self, x=self.x[index], y=self.y[index], known_scale=scale)
+        x, y = (
+            part.unflatten(0, (times, -1))[:, index].flatten(0, 1)
+            for part, times in ((self.x, self.mix.shape[1]), (self.y, self.mix.shape[0]))
+        )
+        return replace(self, x=x, y=y, known_scale=scale)
 
 
 class Target:
@@ -76,23 +98,25 @@ class Target:
         self.size = self.n_weights + len(self.noise_groups) + self.learns_prior
         self.terms = self.make_terms(readings)
         self.validation_terms = self.make_terms(validation or {})
-        self.n_readings = sum(len(term.x) // term.copies for term in self.terms)
+        self.n_readings = sum(term.n_readings for term in self.terms if not is_condition(term))
 
     def make_terms(self, readings: Mapping[str, Readings]) -> list[Term]:
-        """Likelihood terms of some readings."""
-        return [
-            Term(
-                name,
-                self.tensor(data.x),
-                self.tensor(data.y),
-                self.noise[name],
-                self.tensor(self.noise[name].scale),
-                self.slot(name),
-                data.copies,
-            )
-            for name, data in readings.items()
-            if len(data)
-        ]
+        """Likelihood terms of some readings; those that hold at several points give two, see :class:`Readings`."""
+        terms = []
+        for name, data in readings.items():
+            noise, copies = self.noise[name], data.copies
+            x, y, scale = (self.tensor(part) for part in (data.x, data.y[: len(data) // copies], noise.scale))
+            if not len(y):
+                continue
+            if copies == 1:
+                terms.append(Term(name, x, y, noise, scale, self.slot(name)))
+                continue
+            steady = Noise("exact", data.drift)
+            means, contrasts = np.full((1, copies), 1 / copies), helmert(copies)
+            terms.append(Term(name, x, y, noise, scale, self.slot(name), self.tensor(means)))
+            zeros = torch.zeros_like(y).repeat(copies - 1, 1)
+            terms.append(Term(name, x, zeros, steady, self.tensor(data.drift), None, self.tensor(contrasts)))
+        return terms
 
     def tensor(self, values: object) -> Tensor:
         """Put numbers where the target lives, in its precision."""
@@ -152,25 +176,32 @@ class Target:
     def log_likelihood(self, theta: Tensor, batch: Batch | None = None) -> Tensor:
         """Log likelihood of all readings; of a mini-batch, scaled up to stand for all of them."""
         total = theta.new_zeros(theta.shape[0])
+        values: dict[str, Tensor] = {}  # terms of one quantity share their points
         for term in self.terms:
-            if batch is None:
-                total = total + self.term_log_likelihood(theta, term)
-            else:
-                index = batch[term.quantity]
-                part = self.term_log_likelihood(theta, term.select(index))
-                total = total + part * (len(term.x) / len(index))
+            part, weight = term, 1.0
+            if batch is not None:
+                part = term.select(batch[term.quantity])
+                weight = term.n_readings / part.n_readings
+            if term.quantity not in values:
+                values[term.quantity] = self.model.observe(self.weights(theta), part.quantity, part.x)
+            total = total + weight * self.term_log_likelihood(theta, part, values[term.quantity])
         return total
 
-    def term_log_likelihood(self, theta: Tensor, term: Term) -> Tensor:
-        """Log likelihood of one term, ``[M]``."""
-        residual = term.y - self.model.observe(self.weights(theta), term.quantity, term.x)
-        total = log_density(residual, self.term_scale(theta, term), term.noise).sum((1, 2))
-        return total if term.copies == 1 else total / term.copies
+    def term_log_likelihood(self, theta: Tensor, term: Term, values: Tensor | None = None) -> Tensor:
+        """Log likelihood of one term, ``[M]``, given the quantity at its points where that is known."""
+        residual = self.residual(theta, term, values)
+        return log_density(residual, self.term_scale(theta, term), term.noise).sum((1, 2))
+
+    def residual(self, theta: Tensor, term: Term, values: Tensor | None = None) -> Tensor:
+        """What is read less what the model gives, ``[M, N, D_q]``."""
+        if values is None:
+            values = self.model.observe(self.weights(theta), term.quantity, term.x)
+        return term.y - term.combine(values)
 
     def term_scale(self, theta: Tensor, term: Term) -> Tensor:
         """The noise scale of the readings of a term, broadcastable to ``[M, N, D_q]``."""
         if term.noise.kind == "heteroscedastic":
-            return self.model.noise_scale(self.weights(theta), term.quantity, term.x)
+            return self.model.noise_scale(self.weights(theta), term.quantity, term.x[: len(term.y)])
         if term.slot is not None:
             return self.log_noise_scales(theta)[:, term.slot].exp()[:, None, None]
         return term.known_scale
@@ -179,7 +210,7 @@ class Target:
         """Mean negative log predictive density of some readings under the mixture of all members, a scalar."""
         total, count = theta.new_zeros(()), 0
         for term in terms:
-            residual = term.y - self.model.observe(self.weights(theta), term.quantity, term.x)
+            residual = self.residual(theta, term)
             density = log_density(residual, self.term_scale(theta, term), term.noise)
             total = total - (torch.logsumexp(density, 0) - math.log(len(theta))).sum()
             count += residual[0].numel()
@@ -221,11 +252,10 @@ class Target:
         """
         new = theta.clone()
         for slot, group in enumerate(self.noise_groups):
-            squares, count = theta.new_zeros(len(theta)), 0.0
+            squares, count = theta.new_zeros(len(theta)), 0
             for term in (term for term in self.terms if term.slot == slot):
-                residual = term.y - self.model.observe(self.weights(theta), term.quantity, term.x)
-                squares = squares + residual.square().sum((1, 2)) / term.copies
-                count += term.y.numel() / term.copies
+                squares = squares + self.residual(theta, term).square().sum((1, 2))
+                count += term.y.numel()
             new[:, self.n_weights + slot] = self.draw_log_scale(self.hyperprior(group), count, squares, generator)
         if self.model.prior.hyperprior is not None:
             count = self.n_weights - self.model.n_scalars
@@ -233,7 +263,7 @@ class Target:
             new[:, -1] = self.draw_log_scale(self.model.prior.hyperprior, count, squares, generator)
         return new
 
-    def draw_log_scale(self, prior: InverseGamma, count: float, squares: Tensor, generator: Generator) -> Tensor:
+    def draw_log_scale(self, prior: InverseGamma, count: int, squares: Tensor, generator: Generator) -> Tensor:
         """Log of a scale, drawn from its inverse-Gamma conditional."""
         shape = (prior.shape + count / 2) / self.temperature
         rate = (1 / prior.scale + 0.5 * squares.double().cpu()) / self.temperature
@@ -245,11 +275,16 @@ class Target:
         """Indices of a random mini-batch: about ``size`` readings, split over quantities by their number."""
         share = min(1.0, size / self.n_readings)
         batch = {}
-        for term in self.terms:
-            take = max(1, round(share * len(term.x)))
-            order = torch.randperm(len(term.x), generator=generator, device=generator.device)
+        for term in (term for term in self.terms if not is_condition(term)):
+            take = max(1, round(share * term.n_readings))
+            order = torch.randperm(term.n_readings, generator=generator, device=generator.device)
             batch[term.quantity] = order[:take].to(self.device)
         return batch
+
+
+def is_condition(term: Term) -> bool:
+    """Whether a term is no reading but says how alike the copies of one are."""
+    return term.mix is not None and len(term.mix) > 1
 
 
 def log_density(residual: Tensor, scale: Tensor, noise: Noise) -> Tensor:

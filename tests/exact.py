@@ -74,7 +74,7 @@ def linear_regression(
 
 @dataclass(frozen=True)
 class Warped(Plane):
-    """u = x w + b + k x1 x2 with an unknown number k, read in two copies of every reading."""
+    """u = x w + b + k x1 x2 with an unknown number k."""
 
     direct: ClassVar = ()
 
@@ -87,7 +87,7 @@ class Warped(Plane):
 
 
 def warped_regression(n: int = 12, prior_scale: float = 0.7) -> ExactRegression:
-    """A prior of the weights other than that of z, where k = 0.4 + 0.5 z, and copies that count as one reading."""
+    """A prior of the weights other than that of z, where k = 0.4 + 0.5 z, and copies of readings that count once."""
     plain = linear_regression(n)
     x, scale = plain.features[:, :2], 0.3
     bend = x[:, :1] * x[:, 1:]

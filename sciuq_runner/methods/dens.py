@@ -88,7 +88,7 @@ class AnchoredObjective(Objective):
         spread = target.temperature**0.5
         self.anchors = spread * self.scale * draw(n_members, target.n_weights)
         self.terms = [
-            replace(term, y=term.y + spread * term.copies**0.5 * term.known_scale * draw(n_members, *term.y.shape))
+            replace(term, y=term.y + spread * term.known_scale * draw(n_members, *term.y.shape))
             for term in target.terms
         ]
 

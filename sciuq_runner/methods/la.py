@@ -102,11 +102,10 @@ class LA(Method):
         squared_norm = theta[: target.n_weights - target.model.n_scalars].double().square().sum()
         scales = theta[target.n_weights :].double().clone().requires_grad_(True)
         optimiser = torch.optim.Adam([scales], lr=self.scale_rate)
-        copies = torch.cat([torch.full((term.y.numel(),), float(term.copies)) for term in target.terms])
         for _ in range(self.n_scale_steps):
             noise = stacked.noise_of_rows(scales)
             prior = scales[-1].exp() if target.learns_prior else torch.tensor(target.model.prior.scale).double()
-            fit = -0.5 * (residual / noise).square().sum() - (noise.log() / copies).sum()
+            fit = -0.5 * (residual / noise).square().sum() - noise.log().sum()
             norm = -0.5 * squared_norm / prior**2
             if grams is not None:
                 matrix = (grams[0] + prior**2 * grams[1]) / (noise[:, None] * noise)
@@ -169,9 +168,9 @@ class Stacked(nn.Module):
         """Scaled predictions ``[n_rows]`` in double precision."""
         index = self.chosen.nonzero()[:, 0].to(self.base.device)
         theta = self.base.index_put((index,), free.to(self.base))[None]
-        weights = self.target.weights(theta)
+        weights, model = self.target.weights(theta), self.target.model
         columns = [
-            (self.target.model.observe(weights, term.quantity, term.x)[0] / scale / row_scale(term)).flatten()
+            (term.combine(model.observe(weights, term.quantity, term.x))[0] / scale / fisher_scale(term)).flatten()
             for term, scale in zip(self.target.terms, self.scales, strict=True)
         ]
         return torch.cat(columns).double().cpu()
@@ -193,7 +192,7 @@ class Stacked(nn.Module):
     def readings(self) -> Tensor:
         """The readings, scaled like the predictions."""
         columns = [
-            (term.y / scale / row_scale(term)).flatten()
+            (term.y / scale / fisher_scale(term)).flatten()
             for term, scale in zip(self.target.terms, self.scales, strict=True)
         ]
         return torch.cat(columns).double().cpu()
@@ -211,16 +210,12 @@ class Stacked(nn.Module):
         return torch.cat(columns)
 
 
-def row_scale(term: Term) -> float:
-    """By how much less a row informs than a Gaussian reading of the same scale.
-
-    Student-t readings have a smaller Fisher information, and copies of one reading share it.
-    """
-    factor = float(term.copies)
+def fisher_scale(term: Term) -> float:
+    """Student-t readings inform as Gaussian ones of a scale larger by this factor (their Fisher information)."""
     if term.noise.family == "student_t":
         nu = term.noise.degrees_of_freedom
-        factor *= (nu + 3) / (nu + 1)
-    return math.sqrt(factor)
+        return math.sqrt((nu + 3) / (nu + 1))
+    return 1.0
 
 
 class StackedGGN(GGNInterface):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 import torch
 from sciuq_runner.problems.mixed_pde import DIFFUSION, TIMES, MixedPDE
+from torch.distributions import Normal
 
 from sciuq_runner.fields import Jet, Unknowns
 from sciuq_runner.models import BNN
@@ -106,20 +108,29 @@ def test_splits_are_the_domain_and_its_end():
     assert data.splits["t1"].sum() == 101
 
 
-def test_six_copies_inform_as_one_reading():
-    """The likelihood of f is the mean over the copies of what 15 readings at one time would give."""
-    problem = MixedPDE(learn_noise=False)
-    readings = {"f": problem.dataset(stream(0, "data"))["f"].train}
-    model = BNN().bind(problem, problem.noise)
-    target = Target(model, problem.noise, readings, dtype=torch.float64)
+def test_six_copies_are_one_reading_and_a_condition():
+    """The likelihood of f: one Gaussian for the mean over time, and one for every independent difference from it."""
+    problem = MixedPDE(learn_noise=False, drift=0.02)
+    train = problem.dataset(stream(0, "data"))["f"].train
+    target = Target(BNN().bind(problem, problem.noise), problem.noise, {"f": train}, dtype=torch.float64)
     theta = target.init(3, torch_stream(0, "test"))
-    parts = []
-    for t in TIMES:
-        here = readings["f"].x[:, 0] == t
-        one = type(readings["f"])(readings["f"].x[here], readings["f"].y[here])
-        parts.append(Target(model, problem.noise, {"f": one}, dtype=torch.float64).log_likelihood(theta))
+    f = target.model.observe(theta, "f", target.tensor(train.x)).unflatten(1, (6, 15))
+    mean = f.mean(1, keepdim=True)
+    reading = Normal(mean[:, 0], 0.05).log_prob(target.tensor(train.y[:15])).sum((1, 2))
+    spread = (-0.5 * ((f - mean) / 0.02) ** 2).sum((1, 2, 3)) - 5 * 15 * math.log(0.02 * math.sqrt(2 * math.pi))
     assert target.n_readings == 15
-    torch.testing.assert_close(target.log_likelihood(theta), torch.stack(parts).mean(0))
+    torch.testing.assert_close(target.log_likelihood(theta), reading + spread)
+
+
+def test_a_mini_batch_of_copied_readings_takes_all_copies_of_some():
+    problem = MixedPDE(learn_noise=False)
+    train = problem.dataset(stream(0, "data"))["f"].train
+    target = Target(BNN().bind(problem, problem.noise), problem.noise, {"f": train}, dtype=torch.float64)
+    theta = target.init(2, torch_stream(0, "test"))
+    batches = [{"f": torch.arange(start, start + 3)} for start in range(0, 15, 3)]
+    mean = torch.stack([target.log_likelihood(theta, batch) for batch in batches]).mean(0)
+    torch.testing.assert_close(mean, target.log_likelihood(theta))
+    assert len(target.draw_batch(5, torch_stream(0, "test"))["f"]) == 5
 
 
 def test_f_of_a_network_is_the_equation():
