@@ -279,8 +279,8 @@ def calibration_size(runs: list[Run], folder: Path) -> str:
     return "\n\n".join(
         [
             head("Calibration error against the number of calibration readings", "calibration_size", runs),
-            "RMSCE in distribution, mean ± standard deviation over draws of so many of the 50 readings held out: with"
-            " n = 50 all draws are the same.",
+            "RMSCE in distribution, mean ± standard deviation over all seeds and draws of so many of the readings held"
+            " out; the draws of a seed are all the same where n is all of them.",
             "![RMSCE](calibration_size.png)",
             "\n".join(lines) + "\n",
         ]
