@@ -120,20 +120,44 @@ class LA(Method):
 
     def draw(self, target: Target, theta: Tensor, generator: Generator) -> Tensor:
         """Samples of the fitted Gaussian over the weights, ``[n_samples, n_weights]``."""
-        kinds: dict[str, Any] = {"full": FullLaplace, "kron": StackedKron, "diag": DiagLaplace}
         chosen = self.chosen(target)
         stacked = Stacked(target, theta, chosen)
         scales = target.prior_scales(theta[None])[0].double().cpu()[chosen]
-        if self.hessian == "kron":
-            scales = scales[torch.tensor([0, *(a * b for a, b in stacked.blocks)]).cumsum(0)[:-1]]  # one per block
-        fitted = kinds[self.hessian](stacked, "regression", 1.0, scales**-2, backend=StackedGGN)
-        rows = TensorDataset(torch.arange(stacked.n_rows), stacked.readings()[:, None])
-        fitted.fit(DataLoader(rows, batch_size=stacked.n_rows))
-        samples = fitted.sample(self.n_samples, generator=generator)
+        if self.hessian == "full" and stacked.n_rows < len(scales):
+            deviations = draw_by_rows(stacked.jacobian(), scales, self.n_samples, generator)
+        else:
+            deviations = self.draw_by_laplace(stacked, scales, generator)
         spread = math.sqrt(target.temperature)  # of the whole posterior; laplace-torch cools the likelihood alone
         weights = theta[: target.n_weights].double().cpu().repeat(self.n_samples, 1)
-        weights[:, chosen] = fitted.mean + spread * (samples - fitted.mean)
+        weights[:, chosen] += spread * deviations
         return target.tensor(weights)
+
+    def draw_by_laplace(self, stacked: Stacked, scales: Tensor, generator: Generator) -> Tensor:
+        """Deviations from the maximum, by laplace-torch."""
+        kinds: dict[str, Any] = {"full": FullLaplace, "kron": StackedKron, "diag": DiagLaplace}
+        fitted = kinds[self.hessian](stacked, "regression", 1.0, backend=StackedGGN)
+        if self.hessian == "kron":
+            scales = scales[torch.tensor([0, *(a * b for a, b in stacked.blocks)]).cumsum(0)[:-1]]  # one per block
+            fitted.n_layers = len(scales)
+        fitted.prior_precision = scales**-2
+        rows = TensorDataset(torch.arange(stacked.n_rows), stacked.readings()[:, None])
+        fitted.fit(DataLoader(rows, batch_size=stacked.n_rows))
+        samples: Tensor = fitted.sample(self.n_samples, generator=generator) - fitted.mean
+        return samples
+
+
+def draw_by_rows(jacobian: Tensor, scales: Tensor, n: int, generator: Generator) -> Tensor:
+    r"""Draws of :math:`\mathcal N(0, (J^T J + S^{-2})^{-1})` with prior deviations S, ``[n, K]``, by Matheron's rule:
+    a prior draw z, corrected by what a noisy reading of Jz says.
+
+    Our own: with fewer rows than weights it solves systems of their number, where laplace-torch factorises K x K.
+    """
+    prior = scales * torch.randn(n, len(scales), generator=generator, dtype=torch.float64)
+    noise = torch.randn(n, len(jacobian), generator=generator, dtype=torch.float64)
+    scaled = jacobian * scales
+    gram = scaled @ scaled.T + torch.eye(len(jacobian), dtype=torch.float64)
+    correction = torch.linalg.solve(gram, (noise - prior @ jacobian.T).T).T
+    return prior + correction @ scaled * scales
 
 
 class FixedScales(Objective):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.methods.la import LA, Stacked
+from sciuq_runner.methods.la import LA, Stacked, draw_by_rows
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
 from sciuq_runner.problem import Noise, Readings
 from sciuq_runner.target import Target
-from tests.exact import Plane
+from tests.exact import Plane, warped_regression
 from tests.montecarlo import SIGMAS
 
 
@@ -70,3 +70,25 @@ def test_of_the_last_layer_alone(hessian):
     assert (samples[:, :9] == 0).all()
     whole = precision(target)[9:, 9:]
     assert_covariance(samples[:, 9:], (whole.diag().diag() if hessian == "diag" else whole).inverse())
+
+
+def test_fewer_rows_than_weights_give_the_covariance_of_the_whole_matrix():
+    """Sampled through the rows, with prior deviations of two kinds, against the inverse of the whole matrix."""
+    target = make_target(n_outputs=1, hidden=(8,))
+    theta = target.init(1, torch.Generator().manual_seed(0))[0]
+    jacobian = Stacked(target, theta, torch.ones(target.n_weights, dtype=torch.bool)).jacobian()
+    assert len(jacobian) < target.n_weights
+    scales = torch.linspace(0.5, 2.0, target.n_weights, dtype=torch.float64)
+    samples = draw_by_rows(jacobian, scales, 20_000, torch.Generator().manual_seed(1))
+    assert_covariance(samples, (jacobian.T @ jacobian + torch.diag(scales**-2)).inverse())
+    assert_covariance(draw(target), precision(target).inverse())
+
+
+def test_kronecker_factors_know_an_unknown_number_with_a_prior_of_its_own():
+    """Its block is exact, and so is that of the weights; what couples them is left out."""
+    target = warped_regression().target
+    theta = target.init(1, torch.Generator().manual_seed(0))[0]
+    jacobian = Stacked(target, theta, torch.ones(4, dtype=torch.bool)).jacobian()
+    expected = jacobian.T @ jacobian + torch.diag(target.prior_scales(theta[None])[0] ** -2)
+    expected[3, :3] = expected[:3, 3] = 0
+    assert_covariance(draw(target, hessian="kron"), expected.inverse())
