@@ -194,9 +194,12 @@ def distributions(panels: Panels, title: str) -> Figure:
     Every curve is scaled to its own peak: a prior and what is left of it after the data differ by orders of magnitude.
     A scale that the method takes as a number, not a distribution, is a vertical line.
     """
-    figure = Figure(figsize=(3.0 * len(panels), 3.0), layout="constrained")
+    figure = Figure(figsize=(max(3.0 * len(panels), 3.6), 3.0), layout="constrained")
     for axes, (name, samples) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         low, high = np.quantile([np.quantile(values, [0.1, 0.9]) for values in samples.values()], [0, 1])
+        centre, width = np.median(after := list(samples.values())[-1]), np.ptp(np.quantile(after, [0.1, 0.9]))
+        if width > 1e-6 * abs(centre):  # a prior that is wider by orders of magnitude would hide what was learned
+            low, high = max(low, centre - 25 * width), min(high, centre + 25 * width)
         margin = 0.15 * (high - low)
         low, high = low - margin, high + margin
         grid = np.linspace(low, high, 400)
