@@ -34,8 +34,9 @@ from sciuq_runner.problem import (
 from sciuq_runner.schema import Count, Positive, check, construct
 
 UNOBSERVED = Noise("exact", 1.0)
-EXACT_SCALE, FIRST_SCALE = 0.01, 0.1
-"""How far exact conditions may be missed, and where learned noise starts, unless the file says otherwise."""
+EXACT_SCALE, FIRST_SCALE, DRIFT = 0.01, 0.1, 0.05
+"""How far exact conditions may be missed, where learned noise starts, and how alike a quantity is at points that share
+a reading, unless the file says otherwise."""
 
 GRID_SIZE = {1: 201, 2: 41}
 """Points of the test grid along each coordinate, by their number; some 2000 in all beyond two."""
@@ -136,7 +137,8 @@ class Source:
 
     ``columns`` names the columns or keys of the file that differ from the names used here. ``at`` fixes coordinates
     (a boundary, an initial time). ``repeat`` gives coordinates that the readings of a file lack: each reading holds at
-    all of these values, and still counts as one. An expression holds at ``points`` for each of the values.
+    all of these values, where the quantity is the same up to ``drift``, and still counts as one. An expression holds at
+    ``points`` for each of the values.
     """
 
     file: str | None = None
@@ -145,6 +147,7 @@ class Source:
     points: Count | None = None
     at: dict[str, FiniteFloat] = field(default_factory=dict)
     repeat: dict[str, list[FiniteFloat]] = field(default_factory=dict)
+    drift: Positive | None = None
     noise: Any = None
     hold_out: dict[str, Any] | None = None
 
@@ -155,6 +158,8 @@ class Source:
             raise ValueError("points belongs to value: all readings of a file are taken.")
         if self.value is not None and (self.columns or self.hold_out):
             raise ValueError("columns and hold_out belong to file, and there is none.")
+        if self.drift is not None and (self.file is None or not self.repeat):
+            raise ValueError("drift belongs to readings of a file that repeat.")
         for name, values in self.repeat.items():
             if not values or name in self.at:
                 raise ValueError(f"repeat.{name} should list values of a coordinate that at does not fix.")
@@ -609,7 +614,8 @@ class UserProblem(Problem):
         calibration, validation, train = np.split(rng.permutation(count), cuts)
         rows = [part + count * rng.integers(copies, size=len(part)) for part in (calibration, validation)]
         rest = np.concatenate([np.sort(train) + count * k for k in range(copies)])
-        return Readings(x[rest], y[rest], copies), *(Readings(x[part], y[part]) for part in rows)  # type: ignore
+        drift = self.sources[name].drift or DRIFT
+        return Readings(x[rest], y[rest], copies, drift), *(Readings(x[part], y[part]) for part in rows)  # type: ignore
 
     def evaluate(self, quantity: str, expression: Expression, x: Array, label: str) -> Array:
         """An expression of the coordinates of a quantity at points, ``[N, 1]``."""
@@ -629,7 +635,7 @@ class UserProblem(Problem):
         for name, fixed in self.lines.items():
             if set(fixed) <= set(needs):
                 mask = np.logical_and.reduce([np.isclose(x[:, needs.index(c)], value) for c, value in fixed.items()])
-                found |= {name: mask} if mask.sum() > 1 else {}
+                found |= {name: mask} if mask.sum() > 2 else {}
         return found
 
 
