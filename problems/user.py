@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -219,6 +219,8 @@ class UserProblem(Problem):
     probe: dict[str, Any] = field(default_factory=dict)
     hold_out: dict[str, Any] = field(default_factory=dict)
     file: str = ""
+
+    calibration_setting: ClassVar[str] = "problem.hold_out.calibration"
 
     def __post_init__(self) -> None:
         """Read every part once, so that a mistake is found before any work."""

@@ -15,6 +15,7 @@ from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import Model
 from sciuq_runner.problem import Dataset, Problem
+from sciuq_runner.results import NOT_QUANTITIES
 from sciuq_runner.schema import Dtype, Positive, build, construct
 from sciuq_runner.seeds import stream
 from sciuq_runner.target import Target
@@ -92,17 +93,17 @@ def assemble(config: Mapping[str, Any]) -> Run:
     if calibrators and calibration.data == "calibration" and not problem.n_calibration_points:
         raise ConfigError(
             f"calibration={','.join(calibrators)} needs calibration readings, and the problem has none: "
-            "set problem.n_calibration, or calibration=none."
+            f"set {problem.calibration_setting}, or calibration=none."
         )
     if calibration.data == "calibration" and calibration.n is not None and calibration.n > problem.n_calibration_points:
         raise ConfigError(
             f"calibration.n={calibration.n} is more than the {problem.n_calibration_points} calibration points "
-            "that the problem has: choose fewer, or more problem.n_calibration."
+            f"that the problem has: choose fewer, or more {problem.calibration_setting}."
         )
     require_device(settings.device)
     if settings.device == "mps" and settings.dtype == "float64":
         raise ConfigError("device=mps has no float64: use dtype=float32.")
-    reserved = {"noise", "parameters", "diagnostics", "cost", "config"} & set(problem.noise)
+    reserved = set(NOT_QUANTITIES) & set(problem.noise)
     if reserved:
         raise ConfigError(f"problem: a quantity cannot be called {reserved.pop()}, which metrics.json uses otherwise.")
     return Run(problem, model, method, calibration, calibrators, tracking, settings, config)
@@ -131,7 +132,7 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
     )
     if run.calibrators and run.calibration.data == "train":
         for name, data in dataset.items():
-            if len(data.train) < (run.calibration.n or 1):
+            if 0 < len(data.train) < (run.calibration.n or 1):
                 raise ConfigError(
                     f"calibration.n={run.calibration.n} is more than the {len(data.train)} training readings of {name}."
                 )

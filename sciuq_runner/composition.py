@@ -9,10 +9,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sciuq_runner.errors import ConfigError, nearest
+from sciuq_runner.errors import ConfigError, first_line, nearest
 
 CONFIG_MODULE = "sciuq_runner.conf"
 USER_PROBLEM = "sciuq_runner.problems.user.UserProblem"
@@ -91,8 +92,11 @@ def _adopt(value: str) -> str:
         node = OmegaConf.to_container(OmegaConf.load(path))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a text file in UTF-8.") from error
+    except yaml.MarkedYAMLError as error:
+        place = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{path} is not valid YAML{place}: {error.problem or first_line(error)}.") from error
     except Exception as error:  # whatever the parser finds is a mistake in the file
-        raise ConfigError(f"{path} is not valid YAML: {_line(error)}") from error
+        raise ConfigError(f"{path} is not valid YAML: {first_line(error)}") from error
     if not isinstance(node, dict) or not node:
         raise ConfigError(f"{path} should describe a problem: coordinates, unknowns, observed ...")
     if "_target_" in node or "file" in node:

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sciuq_runner.loop import BarDisplay, Display, LogDisplay
-
-NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "cost", "config")
+from sciuq_runner.results import NOT_QUANTITIES
 
 
 class ConsoleHandler(logging.StreamHandler):

@@ -27,7 +27,16 @@ from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import Predictive, predict
 from sciuq_runner.problem import Array, Parameter, QuantityData
-from sciuq_runner.results import METRICS, Result, calibrations, collect, title_of, write_panels, write_results
+from sciuq_runner.results import (
+    METRICS,
+    NOT_QUANTITIES,
+    Result,
+    calibrations,
+    collect,
+    title_of,
+    write_panels,
+    write_results,
+)
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target import Target
 
@@ -46,10 +55,8 @@ class Outcome:
     @property
     def headline(self) -> float | None:
         """The relative error of the first quantity and split: what a search for settings minimises."""
-        for value in self.metrics.values():
-            for split in value.values():
-                return split.get("rl2e")
-        return None
+        quantities = (value for name, value in self.metrics.items() if name not in NOT_QUANTITIES)
+        return next((split["rl2e"] for value in quantities for split in value.values()), None)
 
 
 def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> Outcome:
@@ -121,7 +128,7 @@ def calibrated(
     Raises ``ValueError`` with a sentence where that cannot be.
     """
     held = result.train if settings.data == "train" else result.calibration
-    if not calibrators or (not len(held) and settings.n is None):
+    if not calibrators or not len(held):
         return result.calibrate({}, held.residuals)  # a quantity without readings stays as it is
     used = settings.n or len(held)
     if used > len(held):

@@ -152,6 +152,7 @@ class Problem(ABC):
 
     fields: Mapping[str, FieldSpec] = field(init=False, repr=False)
     direct: ClassVar[tuple[str, ...]] = ()  # quantities that are fields themselves
+    calibration_setting: ClassVar[str] = "problem.n_calibration"  # what sets how many readings are held out
 
     @property
     def scalars(self) -> Mapping[str, Parameter]:

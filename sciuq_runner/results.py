@@ -18,6 +18,9 @@ from sciuq_runner.problem import Array, QuantityData, Readings
 METRICS = "metrics.json"
 PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
 
+NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "cost", "config")
+"""What ``metrics.json`` holds beside the quantities."""
+
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
 
 Panels = Mapping[str, Mapping[str, Array]]

@@ -33,6 +33,7 @@ class Term:
     known_scale: Tensor  # scalar, or one per reading: [N, 1]
     slot: int | None  # where log sigma sits among the learned scales
     mix: Tensor | None = None  # [rows for each reading, copies]
+    is_condition: bool = False  # no reading, but how alike the copies of one are
 
     @property
     def n_readings(self) -> int:
@@ -98,7 +99,7 @@ class Target:
         self.size = self.n_weights + len(self.noise_groups) + self.learns_prior
         self.terms = self.make_terms(readings)
         self.validation_terms = self.make_terms(validation or {})
-        self.n_readings = sum(term.n_readings for term in self.terms if not is_condition(term))
+        self.n_readings = sum(term.n_readings for term in self.terms if not term.is_condition)
 
     def make_terms(self, readings: Mapping[str, Readings]) -> list[Term]:
         """Likelihood terms of some readings; those that hold at several points give two, see :class:`Readings`."""
@@ -115,7 +116,7 @@ class Target:
             means, contrasts = np.full((1, copies), 1 / copies), helmert(copies)
             terms.append(Term(name, x, y, noise, scale, self.slot(name), self.tensor(means)))
             zeros = torch.zeros_like(y).repeat(copies - 1, 1)
-            terms.append(Term(name, x, zeros, steady, self.tensor(data.drift), None, self.tensor(contrasts)))
+            terms.append(Term(name, x, zeros, steady, self.tensor(data.drift), None, self.tensor(contrasts), True))
         return terms
 
     def tensor(self, values: object) -> Tensor:
@@ -275,16 +276,11 @@ class Target:
         """Indices of a random mini-batch: about ``size`` readings, split over quantities by their number."""
         share = min(1.0, size / self.n_readings)
         batch = {}
-        for term in (term for term in self.terms if not is_condition(term)):
+        for term in (term for term in self.terms if not term.is_condition):
             take = max(1, round(share * term.n_readings))
             order = torch.randperm(term.n_readings, generator=generator, device=generator.device)
             batch[term.quantity] = order[:take].to(self.device)
         return batch
-
-
-def is_condition(term: Term) -> bool:
-    """Whether a term is no reading but says how alike the copies of one are."""
-    return term.mix is not None and len(term.mix) > 1
 
 
 def log_density(residual: Tensor, scale: Tensor, noise: Noise) -> Tensor:

@@ -30,12 +30,12 @@ class MFVI(Method):
         -\mathrm{ELBO} = -\mathbb E_q[\log p(D \mid \theta)] + \tau\, \mathrm{KL}(q \,\|\, p(\theta)),
 
     the expectation taken over ``n_draws`` reparametrised draws :math:`\mu + \Sigma \odot \eta` in one batch and the
-    Kullback-Leibler term in closed form. The standard deviations start at softplus(``initial_rho``). Learned noise and
-    prior scales are point estimates that climb the same bound; they wait for ``scale_delay`` steps, because a model
-    that fits nothing yet is best explained by noise and a prior without spread, and then move at ``scale_rate``. Adam
-    has seen no gradient of theirs till then and makes their first hundred steps several times as long. With
-    ``early_stopping`` the state of the best predictive likelihood on the validation readings is kept, of those after
-    the wait.
+    Kullback-Leibler term in closed form. The standard deviations start at softplus(``initial_rho``), and stay
+    there without ``learn_std``. Learned noise and prior scales are point estimates that climb the same bound; they
+    wait for ``scale_delay`` steps, because a model that fits nothing yet is best explained by noise and a prior without
+    spread, and then move at ``scale_rate``. Adam has seen no gradient of theirs till then and makes their first hundred
+    steps several times as long. With ``early_stopping`` the state of the best predictive likelihood on the validation
+    readings is kept, of those after the wait.
     """
 
     n_samples: Count = 1000
@@ -43,6 +43,7 @@ class MFVI(Method):
     learning_rate: Positive = 1e-3
     n_draws: Count = 8
     initial_rho: float = -6.0
+    learn_std: bool = True
     scale_delay: Annotated[int, Ge(0)] = 2000
     scale_rate: Positive = 3e-3
     early_stopping: bool = False
@@ -75,7 +76,8 @@ class MFVI(Method):
 
         def negative_elbo(omega: Tensor, eta: Tensor, learn: Tensor) -> Tensor:
             scales = omega[:, 2 * n :]
-            omega = torch.cat([omega[:, : 2 * n], learn * scales + (1 - learn) * scales.detach()], dim=1)
+            spread = omega[:, n : 2 * n] if self.learn_std else omega[:, n : 2 * n].detach()
+            omega = torch.cat([omega[:, :n], spread, learn * scales + (1 - learn) * scales.detach()], dim=1)
             expected = target.log_likelihood(draw(omega, eta)).mean()
             prior = target.prior_scales(draw(omega, eta[:1]))
             divergence = kl_to_prior(omega[:, :n], softplus(omega[:, n : 2 * n]), prior)
