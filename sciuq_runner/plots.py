@@ -209,6 +209,8 @@ def distributions(panels: Panels, title: str) -> Figure:
                 axes.axvline(values[0], color=color, ls=style, lw=1.5, label=f"{label} (point estimate)")
                 continue
             near = values[(values >= 2 * low - high) & (values <= 2 * high - low)]
+            if not len(near) or np.ptp(near) == 0:
+                continue  # nothing of it is in sight
             density = gaussian_kde(near)(grid)
             axes.plot(grid, density / density.max(), color=color, ls=style, lw=1.3, label=label)
         axes.set(xlabel=name, ylim=(0, 1.05), xlim=(grid[0], grid[-1]))
