@@ -15,10 +15,13 @@ from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import Model
 from sciuq_runner.problem import Dataset, Problem
-from sciuq_runner.results import NOT_QUANTITIES
+from sciuq_runner.results import NOT_QUANTITIES, PREDICTIONS
 from sciuq_runner.schema import Dtype, Positive, build, construct
 from sciuq_runner.seeds import stream
 from sciuq_runner.target import Target
+
+TAKEN = {"noise", "train", "calibration", "cal", "split", "test", "aleatoric", "epistemic"}
+"""How the names of arrays go on behind the name of a quantity."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,12 @@ def assemble(config: Mapping[str, Any]) -> Run:
     reserved = set(NOT_QUANTITIES) & set(problem.noise)
     if reserved:
         raise ConfigError(f"problem: a quantity cannot be called {reserved.pop()}, which metrics.json uses otherwise.")
+    for name in problem.noise:
+        for other in problem.noise:
+            if other.startswith(f"{name}_") and other.removeprefix(f"{name}_").split("_")[0] in TAKEN:
+                raise ConfigError(
+                    f"problem: the quantity {other} has a name that {PREDICTIONS} uses for {name}: rename it."
+                )
     return Run(problem, model, method, calibration, calibrators, tracking, settings, config)
 
 

@@ -18,6 +18,8 @@ from sciuq_runner.errors import ConfigError, first_line, nearest
 CONFIG_MODULE = "sciuq_runner.conf"
 USER_PROBLEM = "sciuq_runner.problems.user.UserProblem"
 
+_ADOPTED: dict[str, Path] = {}  # files that became choices of the group problem
+
 
 def by_fidelity(options: Mapping[str, Any], *, _root_: DictConfig) -> Any:
     """``${at:{smoke:1, quick:10, paper:100}}``: the value for the chosen fidelity."""
@@ -85,7 +87,10 @@ def _adopt(value: str) -> str:
 
     if not value.endswith((".yaml", ".yml")):
         return value
-    path = Path(value.strip("'\"")).expanduser().resolve()
+    try:
+        path = Path(value.strip("'\"")).expanduser().resolve()
+    except RuntimeError as error:  # of a person who is not there
+        raise ConfigError(f"problem={value}: {first_line(error)}") from error
     if not path.is_file():
         raise ConfigError(f"problem={value} is not there: name a YAML file, or a problem that sciuq-run --help lists.")
     try:
@@ -101,10 +106,22 @@ def _adopt(value: str) -> str:
         raise ConfigError(f"{path} should describe a problem: coordinates, unknowns, observed ...")
     if "_target_" in node or "file" in node:
         raise ConfigError(f"{path}: leave out {'_target_' if '_target_' in node else 'file'}, which is set by itself.")
-    name = re.sub(r"\W", "_", path.stem)
-    name = f"user_{name}" if resources.files(f"{CONFIG_MODULE}").joinpath("problem", f"{name}.yaml").is_file() else name
+    name = _choice_name(path)
     node = {"_target_": USER_PROBLEM, **node, "file": str(path)}
     ConfigStore.instance().store(name=name, group="problem", node=node, provider=str(path))
+    return name
+
+
+def _choice_name(path: Path) -> str:
+    """A name for a problem from a file: its stem, unless that is taken or would be read as something else."""
+    stem = re.sub(r"\W", "_", path.stem)
+    built_in = resources.files(CONFIG_MODULE).joinpath("problem", f"{stem}.yaml").is_file()
+    if built_in or not isinstance(yaml.safe_load(stem), str) or not stem.isidentifier():
+        stem = f"user_{stem}"
+    name, number = stem, 1
+    while _ADOPTED.setdefault(name, path) != path:  # another file of the same name
+        number += 1
+        name = f"{stem}_{number}"
     return name
 
 

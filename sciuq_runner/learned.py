@@ -20,33 +20,24 @@ def before_and_after(
     """Samples for one panel each of the unknown numbers, of theta and every direct prediction at the origin if the
     prior was learned, of ``probes`` (quantities at points) and of every learned noise scale."""
     panels: dict[str, dict[str, Array]] = {}
-
-    def prior_draws(scale: Array, n_draws: int) -> torch.Tensor:
-        """Weights under priors of these scales; the unknown numbers have one of their own."""
-        spread = np.repeat(scale[:, None], target.n_weights, axis=1)
-        spread[:, target.n_weights - target.model.n_scalars :] = 1.0
-        return target.tensor(spread * rng.standard_normal((n_draws, target.n_weights)))
-
-    before = target.model.parameters(prior_draws(np.ones(1), N_DRAWS))
-    after = parameter_draws(target, posterior)
+    z = target.tensor(rng.standard_normal((N_DRAWS, target.model.n_scalars)))
+    before, after = target.model.parameters(z), parameter_draws(target, posterior)
     panels |= {name: {"prior": numbers(before[name]), "posterior": numbers(after[name])} for name in before}
     hyperprior = target.model.prior.hyperprior
+    initial = np.full(N_DRAWS, target.model.prior.scale) if hyperprior is None else draw_scale(hyperprior, rng)
     if hyperprior is not None:
-        initial, learned = draw_scale(hyperprior, rng), resample(posterior.evaluate_scale(target.prior_scale), rng)
-        weights = {
-            "initial prior": initial[:, None] * rng.standard_normal((N_DRAWS, target.n_weights)),
-            "learned prior": learned[:, None] * rng.standard_normal((N_DRAWS, target.n_weights)),
-        }
-        stacked = target.weights(posterior.theta).cpu().double().numpy()
-        panels["theta"] = {name: subset(values, rng) for name, values in weights.items()}
-        panels["theta"]["stacked posterior"] = subset(stacked, rng)
-        for quantity in (term.quantity for term in target.terms if target.model.is_direct(term.quantity)):
-            origin = np.zeros(next(term.x.shape[1] for term in target.terms if term.quantity == quantity))
-            priors = {name: Posterior(target.tensor(part)) for name, part in weights.items()}
-            panels |= values_at(target, {**priors, "posterior": posterior}, quantity, origin)
+        learned = resample(posterior.evaluate_scale(target.prior_scale), rng)
+        priors = {"initial prior": prior(target, initial, rng), "learned prior": prior(target, learned, rng)}
+        n = target.n_weights - target.model.n_scalars
+        panels["weights"] = {name: subset(numbers(part.theta[:, :n]), rng) for name, part in priors.items()}
+        panels["weights"]["stacked posterior"] = subset(numbers(posterior.theta[:, :n]), rng)
+        width = {term.quantity: term.x.shape[1] for term in target.terms if target.model.is_direct(term.quantity)}
+        for quantity, size in width.items():
+            panels |= values_at(target, {**priors, "posterior": posterior}, quantity, np.zeros(size))
     for quantity, point in probes.items():
-        prior = Posterior(prior_draws(np.array([target.model.prior.scale]), N_DRAWS))
-        panels |= values_at(target, {"prior": prior, "posterior": posterior}, quantity, np.array(point))
+        panels |= values_at(
+            target, {"prior": prior(target, initial, rng), "posterior": posterior}, quantity, np.array(point)
+        )
     noise = posterior.evaluate_scale(lambda theta: target.log_noise_scales(theta).exp()).cpu().double().numpy()
     for slot, group in enumerate(target.noise_groups):
         panels[f"noise scale of {group}"] = {
@@ -54,6 +45,13 @@ def before_and_after(
             "posterior": noise[:, slot],
         }
     return panels
+
+
+def prior(target: Target, scales: Array, rng: np.random.Generator) -> Posterior:
+    """Weights under priors of these scales; the unknown numbers have one of their own."""
+    draws = rng.standard_normal((len(scales), target.n_weights))
+    draws[:, : target.n_weights - target.model.n_scalars] *= scales[:, None]
+    return Posterior(target.tensor(draws))
 
 
 def values_at(
@@ -70,15 +68,8 @@ def values_at(
 
 
 def parameter_draws(target: Target, posterior: Posterior) -> dict[str, torch.Tensor]:
-    """The unknown numbers of the problem for every sample."""
-    names = list(target.model.parameters(target.weights(posterior.theta[:1])))
-    if not names:
-        return {}
-
-    def stacked(theta: torch.Tensor) -> torch.Tensor:
-        return torch.stack(list(target.model.parameters(target.weights(theta)).values()), dim=1)
-
-    return dict(zip(names, posterior.evaluate(stacked).unbind(1), strict=True))
+    """The unknown numbers of the problem for every sample, never linearised: they would leave their bounds."""
+    return target.model.parameters(posterior.theta[:, target.n_weights - target.model.n_scalars : target.n_weights])
 
 
 def numbers(values: torch.Tensor) -> Array:

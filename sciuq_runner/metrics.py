@@ -100,8 +100,9 @@ def evaluate(
     clean: bool = True,
 ) -> dict[str, float]:
     """All metrics of one split; with a ``reference`` also its coverage, and ``rl2e`` against it where ``clean``."""
+    truth = y if reference is None or not clean else reference
     found = {
-        "rl2e": rl2e(mean + std * standard.mean, y if reference is None or not clean else reference),
+        **({"rl2e": rl2e(mean + std * standard.mean, truth)} if np.any(truth) else {}),  # none relative to zero
         "mpl": mpl(mean, std, y, standard),
         "rmsce": rmsce(mean, std, y, standard),
         "piw": piw(std, standard=standard),

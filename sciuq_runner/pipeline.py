@@ -56,7 +56,7 @@ class Outcome:
     def headline(self) -> float | None:
         """The relative error of the first quantity and split: what a search for settings minimises."""
         quantities = (value for name, value in self.metrics.items() if name not in NOT_QUANTITIES)
-        return next((split["rl2e"] for value in quantities for split in value.values()), None)
+        return next((split.get("rl2e") for value in quantities for split in value.values()), None)
 
 
 def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> Outcome:
@@ -98,14 +98,14 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> O
     for name, (mean, std) in gold.items():
         add_gold(results[name], found[name], mean, std)
     write_results(folder, found)
-    panels = before_and_after(target, posterior, stream(settings.seed, "figures"), run.problem.probes)
-    write_panels(folder, panels)
     cost["total_s"] = time.perf_counter() - started
     files.write_json(folder / METRICS, results)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     try:
         from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
 
+        panels = before_and_after(target, posterior, stream(settings.seed, "figures"), run.problem.probes)
+        write_panels(folder, panels)
         plots.draw_all(folder / "figures", found, panels, run.calibrators, settings.seed, title_of(results))
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)

@@ -24,7 +24,7 @@ MEAN, TOTAL, EPISTEMIC, EXACT, DATA = "#0072B2", "#56B4E9", "#0072B2", "#000000"
 STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
 COLORS = (MEAN, DATA, "#009E73", "#CC79A7", "#E69F00")
 STYLES = ("-", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
-CALIBRATED = ("bands_*", "calibration_size")  # figures of a quantity that depend on which calibrators there are
+CALIBRATED = ("bands_*", "*_bands_*", "calibration_size")  # what depends on which calibrators there are
 SPLIT_NAMES = {"id": "in distribution", "ood": "out of distribution"}
 
 

@@ -108,8 +108,10 @@ class Result:
 
     def line(self, mask: Array) -> Result | None:
         """The part of the test grid under a mask as a result over one coordinate, if it is a line along one."""
+        if not mask.any():
+            return None
         varies = [i for i in range(len(self.coordinates)) if np.ptp(self.x[mask][:, i]) > 0]
-        if len(varies) != 1 or not mask.any():
+        if len(varies) != 1:
             return None
         (along,) = varies
         fixed = [i for i in range(len(self.coordinates)) if i != along]

@@ -232,7 +232,8 @@ class Target:
 
     def hyperprior(self, group: str) -> InverseGamma:
         """The hyperprior of one group of noise scales."""
-        return next(n.hyperprior for name, n in self.noise.items() if (n.group or name) == group)
+        learned = {n.group or name: n.hyperprior for name, n in self.noise.items() if n.kind == "learned"}
+        return learned[group]
 
     def log_density(self, theta: Tensor, batch: Batch | None = None) -> Tensor:
         """The tempered log posterior that samplers draw from, up to a constant."""

@@ -42,6 +42,17 @@ def test_taylor_mode_agrees_with_nested_differentiation(activation, hidden):
         assert relative(ours, theirs) < 1e-10 or theirs.abs().max() < 1e-12, order
 
 
+@pytest.mark.parametrize("activation", get_args(Activation))
+def test_second_derivatives_alone(activation):
+    """Those of a piecewise linear network vanish, and still have a shape."""
+    network = MLP(2, 1, (5, 5), activation)
+    theta, x = draw(network)
+    u_tt, u_xx = network.derivatives(theta, x, [(2, 0), (0, 2)])
+    expected = Network.derivatives(network, theta, x, [(2, 0), (0, 2)])
+    torch.testing.assert_close(u_tt, expected[0])
+    torch.testing.assert_close(u_xx, expected[1])
+
+
 @pytest.mark.parametrize("activation", ["tanh", "gelu", "softplus"])
 def test_sixth_derivative_of_one_variable(activation):
     network = MLP(1, 1, (5, 5), activation)

@@ -115,7 +115,17 @@ def test_rl2e_may_be_taken_against_the_clean_reference():
     noisy = metrics.evaluate(MEAN, STD, Y)
     clean = metrics.evaluate(MEAN, STD, Y, reference=MEAN)
     assert clean["rl2e"] == 0
-    assert {**noisy, "rl2e": 0.0} == clean
+    assert {**noisy, "rl2e": 0.0, "coverage": 1.0} == clean
+
+
+def test_coverage_counts_the_truth_inside_the_interval():
+    truth = MEAN + STD * np.where(np.arange(len(STD)) % 4 == 0, 2.0, 1.9)[:, None]
+    assert metrics.coverage(MEAN, STD, truth) == pytest.approx(np.mean(np.arange(len(STD)) % 4 != 0))
+    assert metrics.coverage(MEAN, STD, truth, standard=Normal(1.1)) == 1
+
+
+def test_nothing_is_relative_to_zero():
+    assert "rl2e" not in metrics.evaluate(MEAN, STD, Y, reference=0 * MEAN)
 
 
 def test_a_calibrated_scale_is_a_scaled_prediction():

@@ -28,7 +28,10 @@ def test_metrics_and_figures_are_those_of_the_problem(finished):
     metrics = read_metrics(folder)
     assert set(metrics["u"]) == {"id", "t1", "cal_id", "cal_t1"}
     assert set(metrics["lambda"]) == {"id", "cal_id"}
-    assert 0 <= metrics["f"]["id"]["coverage"] <= 1
+    with np.load(folder / "predictions.npz") as saved:
+        std = np.hypot(saved["f_aleatoric_std"], saved["f_epistemic_std"])
+        inside = np.abs(saved["f_reference"] - saved["f_mean"]) <= 1.959964 * std
+    assert metrics["f"]["id"]["coverage"] == pytest.approx(inside.mean())
     assert set(metrics["noise"]) == {"all"}
     figures = {path.name for path in (folder / "figures").glob("*.png")}
     assert {"u_maps.png", "f_maps.png", "u_t1_bands.png", "f_t1_bands.png", "lambda_bands.png"} <= figures

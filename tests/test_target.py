@@ -111,3 +111,11 @@ def test_compiled_gradient_agrees_with_eager():
     compiled = torch.compile(lambda t: value_and_grad(target.log_density, t), fullgraph=True, backend="aot_eager")
     for ours, theirs in zip(compiled(theta), value_and_grad(target.log_density, theta), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_the_hyperprior_of_a_group_is_that_of_its_learned_members():
+    """A known noise may have the name of a group of learned ones."""
+    own = InverseGamma(3.0, 400.0)
+    noise = {"u": Noise("known", 0.1), "v": Noise("learned", 0.1, hyperprior=own, group="u")}
+    target = Target(linear_regression().target.model, noise, {})
+    assert target.hyperprior("u") == own

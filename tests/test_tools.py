@@ -79,7 +79,7 @@ def test_the_folder_holds_all_that_metrics_and_figures_need(run):
     for split, values in result.evaluate().items():
         for name, value in values.items():
             assert metrics[split][name] == pytest.approx(value, rel=1e-12)
-    assert set(read_panels(run)) == {"theta", "u(0)", "noise scale of u"}
+    assert set(read_panels(run)) == {"weights", "u(0)", "noise scale of u"}
     with np.load(run / "predictions.npz", allow_pickle=False) as arrays:
         np.testing.assert_allclose(arrays["u_cal_std"], arrays["u_cal_var_std"])
         factor = arrays["u_cal_std"] / np.hypot(arrays["u_aleatoric_std"], arrays["u_epistemic_std"])

@@ -42,8 +42,8 @@ class BoundModel(ABC):
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         """The predicted noise scale of a heteroscedastic quantity, ``[M, N, D_q]``."""
 
-    def parameters(self, theta: Tensor) -> dict[str, Tensor]:
-        """The unknown numbers of the problem by name, ``[M]`` each."""
+    def parameters(self, z: Tensor) -> dict[str, Tensor]:
+        """The unknown numbers of the problem by name, ``[M]`` each, of the last weights ``z[M, n_scalars]``."""
         return {}
 
     def is_direct(self, quantity: str) -> bool:

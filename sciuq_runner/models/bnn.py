@@ -127,9 +127,8 @@ class BoundBNN(BoundModel):
         """The weights of every network."""
         return dict(zip(self.networks, torch.split(theta[:, : sum(self.sizes)], self.sizes, dim=1), strict=True))
 
-    def parameters(self, theta: Tensor) -> dict[str, Tensor]:
-        start = sum(self.sizes)
-        return {name: item.value(theta[:, start + i]) for i, (name, item) in enumerate(self.scalars.items())}
+    def parameters(self, z: Tensor) -> dict[str, Tensor]:
+        return {name: item.value(z[:, i]) for i, (name, item) in enumerate(self.scalars.items())}
 
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         parts, columns, asked = self.parts(theta), self.columns[quantity], self.asked[quantity]
@@ -143,7 +142,8 @@ class BoundBNN(BoundModel):
             )
             for name in columns
         }
-        scalars = {name: value[:, None, None] for name, value in self.parameters(theta).items()}
+        numbers = self.parameters(theta[:, self.n_params - self.n_scalars :])
+        scalars = {name: value[:, None, None] for name, value in numbers.items()}
         return self.problem.observe(quantity, Unknowns(fields, scalars), x)
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:

@@ -70,7 +70,7 @@ class MLP(Network):
             wanted = needed if layer < len(hidden) - 1 else tuple(dict.fromkeys(orders))
             series = compose(self.activation(series[zero], highest), series, wanted)
             series = propagate(series, *following)
-        shape = (*series[next(iter(series))].shape[:-2], x.shape[-2], self.n_outputs)
+        shape = (len(theta), x.shape[-2], self.n_outputs)
         zeros = theta.new_zeros(())
         values = [series.get(index, zeros).expand(shape) for index in orders]
         return [v if factorial(i) == 1 else factorial(i) * v for v, i in zip(values, orders, strict=True)]
@@ -132,6 +132,8 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def propagate(series: dict[Index, Tensor], weight: Tensor, bias: Tensor) -> dict[Index, Tensor]:
     """A linear layer of a Taylor series; the bias belongs to the value alone."""
+    if not series:  # all that is wanted is zero: second derivatives of a piecewise linear network
+        return {}
     count = next(iter(series.values())).shape[-2]
     stacked = torch.cat([part.expand(*part.shape[:-2], count, -1) for part in series.values()], dim=-2)
     if weight.shape[-1] == 1:
