@@ -88,7 +88,8 @@ make_test() {
 set_up() {
   if complete run && { [ "$1" = run ] || complete test; }; then return; fi
   find_python
-  if [ -d "$venv" ] && [ ! -e "$venv/.sciuq-lock" ] && [ -n "$(ls -A -- "$venv")" ]; then
+  # In this order: whoever else makes it now writes the lock first, so that what is not empty has one.
+  if [ -d "$venv" ] && [ -n "$(ls -A -- "$venv")" ] && [ ! -e "$venv/.sciuq-lock" ]; then
     fail "$venv was not made by this script: remove it, or name another folder with SCIUQ_VENV."
   fi
   say "Setting up (once, some minutes) ..."

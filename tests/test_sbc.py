@@ -93,7 +93,7 @@ def simulate(case: Case, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
     theta = torch.as_tensor(np.hstack([weights, *np.log(learned)]))
     shape, gaussian = (case.n, len(X), 1), case.noise.family == "gaussian"
     noise = rng.standard_normal(shape) if gaussian else rng.standard_t(case.noise.degrees_of_freedom, shape)
-    u = target.model.field(target.weights(theta), "u", target.tensor(X))
+    u = target.model.networks["u"](target.weights(theta), target.tensor(X))
     return theta, u + torch.as_tensor(noise_scale[..., None] * noise)
 
 
@@ -119,7 +119,7 @@ def sample(case: Case, y: Tensor, seed: int) -> Tensor:
 
 def quantities(target: Target, theta: Tensor) -> dict[str, Tensor]:
     """Test quantities ``[n]`` of one vector per simulation."""
-    u = target.model.field(target.weights(theta), "u", PROBES)[..., 0]
+    u = target.model.networks["u"](target.weights(theta), PROBES)[..., 0]
     learned = ["noise scale"] * len(target.noise_groups) + ["prior scale"] * target.learns_prior
     return {
         **{f"u{tuple(x)}": values for x, values in zip(PROBES.tolist(), u.T, strict=True)},
