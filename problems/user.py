@@ -370,6 +370,7 @@ class UserProblem(Problem):
     def check_carrier(self, quantity: str, carrier: str, label: str) -> None:
         """Noise that varies is a further output of the network of a field."""
         needs = set(self.coordinates_of(quantity))
+        needs -= set(self.sources[quantity].repeat)  # a reading has one noise, wherever it holds
         fitting = [name for name, spec in self.fields.items() if set(spec.coordinates) <= needs]
         if carrier not in fitting:
             raise ConfigError(

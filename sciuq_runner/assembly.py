@@ -141,9 +141,9 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
     )
     if run.calibrators and run.calibration.data == "train":
         for name, data in dataset.items():
-            if 0 < len(data.train) < (run.calibration.n or 1):
+            if 0 < data.train.count < (run.calibration.n or 1):
                 raise ConfigError(
-                    f"calibration.n={run.calibration.n} is more than the {len(data.train)} training readings of {name}."
+                    f"calibration.n={run.calibration.n} is more than the {data.train.count} readings that train {name}."
                 )
     if settings.gold not in (None, "auto"):
         gold_standard(settings.gold, target, dataset, settings.seed)

@@ -167,7 +167,7 @@ def _start_hydra(arguments: list[str]) -> None:
 
 
 def task(cfg: Any) -> float | None:
-    """One job of Hydra: a run with its folder, its log and its place in MLflow. Returns its headline error."""
+    """One job of Hydra: a run with its folder, its log and its place in MLflow. Returns its validation score."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
@@ -214,7 +214,7 @@ def leave_note(status: int) -> None:
 
 
 def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin: Any) -> tuple[int, float | None]:
-    """Do the run under the eyes of MLflow and of the person at the terminal: exit status and headline error."""
+    """Do the run under the eyes of MLflow and of the person at the terminal: exit status and validation score."""
     from sciuq_runner.console import make_display, print_summary
     from sciuq_runner.errors import RunError
     from sciuq_runner.loop import Loop

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from sciuq_runner import files, metrics
@@ -26,10 +27,9 @@ from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import Predictive, predict
-from sciuq_runner.problem import Array, Parameter, QuantityData
+from sciuq_runner.problem import Array, Dataset, Parameter, QuantityData
 from sciuq_runner.results import (
     METRICS,
-    NOT_QUANTITIES,
     Result,
     calibrations,
     collect,
@@ -51,12 +51,7 @@ class Outcome:
 
     metrics: dict[str, Any]
     interrupted: bool = False
-
-    @property
-    def headline(self) -> float | None:
-        """The relative error of the first quantity and split: what a search for settings minimises."""
-        quantities = (value for name, value in self.metrics.items() if name not in NOT_QUANTITIES)
-        return next((split.get("rl2e") for value in quantities for split in value.values()), None)
+    headline: float | None = None  # what a search for settings minimises: never of test readings
 
 
 def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> Outcome:
@@ -111,7 +106,15 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> O
         log.warning("A figure could not be drawn: %s", error)
     for warning in warnings:
         log.warning(warning)
-    return Outcome(results, loop.interrupted)
+    return Outcome(results, loop.interrupted, validation_nll(target, posterior, dataset))
+
+
+def validation_nll(target: Target, posterior: Posterior, dataset: Dataset) -> float | None:
+    """Mean negative log-likelihood of the validation readings, over quantities; None without any."""
+    held = {name: data.validation for name, data in dataset.items() if len(data.validation)}
+    found = {name: predict(target, posterior, name, part.x) for name, part in held.items()}
+    scores = [metrics.nll(item.mean, item.std, held[name].y) for name, item in found.items()]
+    return float(np.mean(scores)) if scores else None
 
 
 def result_of(target: Target, posterior: Posterior, name: str, data: QuantityData, test: Predictive) -> Result:
@@ -127,16 +130,16 @@ def calibrated(
 
     Raises ``ValueError`` with a sentence where that cannot be.
     """
-    held = result.train if settings.data == "train" else result.calibration
-    if not calibrators or not len(held):
-        return result.calibrate({}, held.residuals)  # a quantity without readings stays as it is
-    used = settings.n or len(held)
-    if used > len(held):
-        raise ValueError(f"calibration.n={used} is more than the {len(held)} readings of {name} that there are.")
+    z = (result.train if settings.data == "train" else result.calibration).residuals
+    if not calibrators or not len(z):
+        return result.calibrate({}, z)  # a quantity without readings stays as it is
+    used = settings.n or len(z)
+    if used > len(z):
+        raise ValueError(f"calibration.n={used} is more than the {len(z)} readings of {name} that there are.")
     if "conformal" in calibrators and used < points_needed(LEVEL):
         log.warning("From %d readings, conformal intervals carry no guarantee at 95 %%: that takes 19.", used)
-    order = stream(seed, "calibration").permutation(len(held))
-    return result.calibrate(calibrators, held.residuals[order[:used]])
+    order = stream(seed, "calibration").permutation(len(z))
+    return result.calibrate(calibrators, z[order[:used]])
 
 
 def add_gold(splits: dict[str, dict[str, float]], result: Result, mean: Array, std: Array) -> None:

@@ -116,6 +116,11 @@ class Readings:
     copies: int = 1
     drift: float = 0.05
 
+    @property
+    def count(self) -> int:
+        """How many readings there are, whatever the number of copies."""
+        return len(self.x) // self.copies
+
     def __len__(self) -> int:
         return len(self.x)
 

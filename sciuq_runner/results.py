@@ -35,18 +35,20 @@ class Held:
     y: Array
     mean: Array
     std: Array
+    copies: int = 1  # rows of every reading
 
     @classmethod
     def of(cls, readings: Readings, found: Predictive) -> Held:
-        return cls(readings.x, readings.y, found.mean, found.std)
+        return cls(readings.x, readings.y, found.mean, found.std, readings.copies)
 
     def __len__(self) -> int:
         return len(self.x)
 
     @property
     def residuals(self) -> Array:
-        """Scaled residuals."""
-        return (self.y - self.mean) / self.std
+        """Scaled residuals, one for every reading: the mean over its copies."""
+        rows = (self.y - self.mean) / self.std
+        return rows.reshape(self.copies, -1, rows.shape[1]).mean(0)
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,7 @@ class Result:
             found["noise_reference"] = self.noise_reference
         for name, held in (("train", self.train), ("calibration", self.calibration)):
             found |= {f"{name}_x": held.x, f"{name}_y": held.y, f"{name}_mean": held.mean, f"{name}_std": held.std}
+            found[f"{name}_copies"] = np.array(held.copies)
         found |= {f"split_{split}": mask for split, mask in self.splits.items()}
         for prefix, standard in self.calibrated.items():
             found[f"{prefix}mean"] = self.mean + self.std * standard.mean
@@ -247,7 +250,8 @@ def read_results(folder: Path) -> dict[str, Result]:
 
 def _read(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str, Standard]) -> Result:
     def held(name: str) -> Held:
-        return Held(*(arrays[f"{prefix}{name}_{part}"] for part in ("x", "y", "mean", "std")))
+        x, y, mean, std, copies = (arrays[f"{prefix}{name}_{part}"] for part in ("x", "y", "mean", "std", "copies"))
+        return Held(x, y, mean, std, int(copies))
 
     masks = f"{prefix}split_"
     return Result(

@@ -106,7 +106,7 @@ class Target:
         terms = []
         for name, data in readings.items():
             noise, copies = self.noise[name], data.copies
-            x, y, scale = (self.tensor(part) for part in (data.x, data.y[: len(data) // copies], noise.scale))
+            x, y, scale = (self.tensor(part) for part in (data.x, data.y[: data.count], noise.scale))
             if not len(y):
                 continue
             if copies == 1:

@@ -89,14 +89,18 @@ class Warped(Plane):
 def warped_regression(n: int = 12, prior_scale: float = 0.7) -> ExactRegression:
     """A prior of the weights other than that of z, where k = 0.4 + 0.5 z, and copies of readings that count once."""
     plain = linear_regression(n)
-    x, scale = plain.features[:, :2], 0.3
-    bend = x[:, :1] * x[:, 1:]
-    y = plain.y + 0.8 * bend
+    scale, drift = 0.3, 0.5
+    places = [plain.features[:, :2] + shift for shift in (0.0, np.array([0.4, -0.2]))]  # where each reading holds
+    bends = [x[:, :1] * x[:, 1:] for x in places]
+    y = plain.y + 0.8 * bends[0]
     model = BoundBNN(Warped(), {"u": MLP(2, 1, hidden=())}, Prior(prior_scale))
-    readings = Readings(np.tile(x, (2, 1)), np.tile(y, (2, 1)), copies=2)
+    readings = Readings(np.concatenate(places), np.tile(y, (2, 1)), copies=2, drift=drift)
     target = Target(model, {"u": Noise("known", scale)}, {"u": readings}, dtype=torch.float64)
-    features = np.concatenate([plain.features, 0.5 * bend], axis=1)
-    precision = features.T @ features / scale**2 + np.diag([1 / prior_scale**2] * 3 + [1.0])
-    covariance = np.linalg.inv(precision)
-    mean = covariance @ (features.T @ (y - 0.4 * bend)[:, 0]) / scale**2
+    rows = [np.concatenate([x, np.ones((n, 1)), bend], axis=1) for x, bend in zip(places, bends, strict=True)]
+    # the mean of both places is read, their difference over the root of two vanishes up to the drift
+    whole = np.concatenate([(rows[0] + rows[1]) / 2 / scale, (rows[0] - rows[1]) / 2**0.5 / drift])
+    observed = np.concatenate([y[:, 0] / scale, np.zeros(n)]) - 0.4 * whole[:, 3]
+    features = whole * np.array([1, 1, 1, 0.5])
+    covariance = np.linalg.inv(features.T @ features + np.diag([1 / prior_scale**2] * 3 + [1.0]))
+    mean = covariance @ features.T @ observed
     return ExactRegression(target, mean, covariance, features, y)

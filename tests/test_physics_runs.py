@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sciuq_runner.results import read_results
 from tests.conftest import read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli
@@ -65,3 +66,12 @@ def test_points_in_a_file_are_predicted(finished, tmp_path):
         predict([str(folder), str(points), "-o", str(out), "--quantity", "f"])
     assert not ended.value.code
     assert {"t", "x", "mean", "std", "cal_lower", "cal_upper"} <= set(pd.read_csv(out).columns)
+
+
+def test_copies_of_a_reading_calibrate_as_one(finished):
+    """Fifteen readings of the source hold at six times each."""
+    (folder,) = run_folders(finished)
+    train = read_results(folder)["f"].train
+    assert len(train) == 90
+    rows = (train.y - train.mean) / train.std
+    np.testing.assert_allclose(train.residuals, sum(rows[15 * k : 15 * (k + 1)] for k in range(6)) / 6)
