@@ -130,10 +130,11 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
     """Make the data and the target; refuse a method that cannot serve it."""
     settings = run.settings
     dataset = run.problem.dataset(stream(settings.seed, "data"))
+    readings = {name: data.train for name, data in dataset.items()}
     target = Target(
-        run.model.bind(run.problem, run.problem.noise),
+        run.model.bind(run.problem, run.problem.noise, readings),
         run.problem.noise,
-        {name: data.train for name, data in dataset.items()},
+        readings,
         {name: data.validation for name, data in dataset.items()},
         temperature=settings.temperature,
         dtype=getattr(torch, settings.dtype),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -52,20 +52,17 @@ def _early(arguments: list[str]) -> argparse.Namespace:
     """What must be known before anything heavy is imported."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-h", "--help", action="store_true")
-    parser.add_argument("--config-dir", "-cd")
+    parser.add_argument("--config-dir", "-cd", nargs="?")
     return parser.parse_known_args(arguments)[0]
 
 
 def run(arguments: list[str]) -> int:
     """Check the command line, then hand over to Hydra; returns the exit status."""
-    from hydra._internal.utils import get_args_parser
-
     from sciuq_runner.composition import adopt_files, register_resolvers
 
     register_resolvers()
     resumes = any(argument.startswith("resume=") for argument in arguments)
-    arguments = adopt_files(resumed(arguments) if resumes else arguments)
-    parsed = get_args_parser().parse_args(arguments)
+    parsed, arguments = parse(adopt_files(resumed(arguments) if resumes else arguments))
     refuse_flags(parsed)
     if parsed.hydra_help or parsed.shell_completion:
         _start_hydra(arguments)
@@ -80,6 +77,24 @@ def run(arguments: list[str]) -> int:
         with _parent_run(tracker if parsed.multirun else None, parsed.overrides, notes):
             _start_hydra(arguments)
         return worst_status(notes)
+
+
+def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """What Hydra will read, and the arguments in the order that it understands: flags first."""
+    from hydra._internal.utils import get_args_parser
+
+    from sciuq_runner.errors import ConfigError
+
+    def refuse(message: str) -> NoReturn:
+        raise ConfigError(f"the command line is not understood: {message}; sciuq-run --help shows what there is.")
+
+    parser = get_args_parser()
+    parser.error = refuse  # type: ignore[method-assign]
+    parsed = parser.parse_intermixed_args(arguments)
+    flags = list(arguments)
+    for override in reversed(parsed.overrides):
+        del flags[len(flags) - 1 - flags[::-1].index(override)]
+    return parsed, [*flags, *parsed.overrides]
 
 
 def refuse_flags(parsed: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """A trained model one can use afterwards: posterior samples and the settings that give them meaning.
 
-The folder holds ``config.json``, ``calibration.json`` and ``samples.safetensors``: data only. Loading it builds the
+The folder holds ``config.json``, ``calibration.json``, ``samples.safetensors`` and, for models that have one, the state
+beside the samples in ``state.safetensors``: data only. Loading it builds the
 model from our own classes; a class from elsewhere is imported only if the environment variable ``SCIUQ_TRUST`` names
 its module.
 """
@@ -19,24 +20,30 @@ from sciuq_runner import files
 from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.methods.base import Posterior, read_posterior
-from sciuq_runner.models.base import Model
+from sciuq_runner.models.base import BoundModel, Model
 from sciuq_runner.predictive import predict
 from sciuq_runner.problem import Array, Problem
 from sciuq_runner.results import CALIBRATION, read_calibrations
 from sciuq_runner.schema import Dtype, build, check
 from sciuq_runner.target import Target
 
-SAMPLES = "samples.safetensors"
+SAMPLES, STATE = "samples.safetensors", "state.safetensors"
 KEPT = {"problem": dict, "model": dict, "dtype": str}  # the settings that give samples their meaning
 
 
 def save_emulator(
-    folder: Path, config: Mapping[str, Any], posterior: Posterior, calibrations: Mapping[str, Any]
+    folder: Path,
+    config: Mapping[str, Any],
+    model: BoundModel,
+    posterior: Posterior,
+    calibrations: Mapping[str, Any],
 ) -> None:
     """Write everything that predictions at new points need."""
     files.write_json(folder / "config.json", {key: config[key] for key in KEPT})
     files.write_json(folder / CALIBRATION, calibrations)
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
+    if state := model.state():
+        files.write_tensors(folder / STATE, state)
 
 
 def trusted() -> list[str]:
@@ -55,7 +62,10 @@ class Emulator:
         model = build(config["model"], "model", Model, trust)  # type: ignore[type-abstract]
         self.posterior = read_posterior(*files.read_tensors(folder / SAMPLES))
         noise = self.problem.noise
-        self.target = Target(model.bind(self.problem, noise), noise, {}, dtype=dtype)
+        bound = model.bind(self.problem, noise)
+        if (folder / STATE).is_file():
+            bound.load_state(files.read_tensors(folder / STATE)[0])
+        self.target = Target(bound, noise, {}, dtype=dtype)
         self.quantities = list(noise)
         self.calibrations = read_calibrations(folder / CALIBRATION)
 

@@ -66,12 +66,12 @@ def require(values: Mapping[str, Any], kinds: Mapping[str, type], path: Path) ->
             raise ConfigError(f"{path} does not say {key}: it is damaged, or of another version of sciuq_runner.")
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Tensors by name in the safetensors format."""
     from safetensors.torch import save_file
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, lambda target: save_file(plain, target, dict(metadata)))
+    write_atomically(path, lambda target: save_file(plain, target, dict(metadata or {})))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -73,7 +73,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> O
             found[name] = calibrated(name, item, run.calibration, run.calibrators, settings.seed)
         except ValueError as error:  # what was trained must not be lost
             log.warning("%s is not calibrated: %s", name, error)
-    save_emulator(folder / "model", run.config, posterior, calibrations(found))
+    save_emulator(folder / "model", run.config, target.model, posterior, calibrations(found))
     gold = {} if isinstance(run.method, GP) else gold_standard(settings.gold, target, dataset, settings.seed)
     diagnostics, warnings = judge(posterior, predictives)
     cost = {

@@ -153,6 +153,8 @@ def test_the_last_lines_say_metrics_folder_and_how_to_compare(cli, tmp_path):
         ["tracking.uri=sqlite:////dev/null/all.db"],
         ["temperature=inf"],
         ["--config-name", "nope"],
+        ["method=hmc", "--nope"],
+        ["method=hmc", "--cfg", "nope"],
         ["-sc", "foo"],
         ["-sc", "install=foo"],
         ["method=gp", "problem.case=unknown"],
@@ -280,6 +282,12 @@ def test_a_new_problem_and_a_new_method_need_no_change_of_the_package(cli, tmp_p
     assert "command line only" in sneaky.stderr
     assert "A sine" not in cli("--help").stdout
     assert "Draws" in cli("--help", "--config-dir", "mine").stdout
+
+
+def test_flags_may_stand_behind_settings(cli, tmp_path):
+    found = cli("fidelity=smoke", "method=gp", "-m", "seed=0,1", "tracking=none")
+    assert found.returncode == 0, found.stderr
+    assert len(run_folders(tmp_path)) == 2
 
 
 def test_hydras_own_options_work(cli, tmp_path):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Generator, Tensor
 
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.problem import InverseGamma, Noise, Problem
+from sciuq_runner.problem import InverseGamma, Noise, Problem, Readings
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,13 @@ class BoundModel(ABC):
         """The weights as a row of matrices of these shapes; one column if the model has no layers."""
         return [(self.n_params, 1)]
 
+    def state(self) -> dict[str, Tensor]:
+        """What the model holds beside theta: pre-trained weights, statistics of the readings. Saved with samples."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what :meth:`state` gave."""
+
     @abstractmethod
     def init(self, n_members: int, generator: Generator) -> Tensor:
         """Starting points for optimisers and chains, ``[n_members, K]`` in float64."""
@@ -71,5 +78,10 @@ class Model(ABC):
     """The settings ``model.*``; binding them to a problem makes the functions."""
 
     @abstractmethod
-    def bind(self, problem: Problem, noise: Mapping[str, Noise]) -> BoundModel:
-        """Make the functions of theta for the fields of ``problem`` and its heteroscedastic noise."""
+    def bind(
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+    ) -> BoundModel:
+        """Make the functions of theta for the fields of ``problem`` and its heteroscedastic noise.
+
+        Some models depend on the training ``readings``; without them they wait for :meth:`BoundModel.load_state`.
+        """

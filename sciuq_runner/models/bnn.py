@@ -18,7 +18,7 @@ from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.mlp import Init
 from sciuq_runner.networks.taylor import Index
-from sciuq_runner.problem import InverseGamma, Noise, Problem
+from sciuq_runner.problem import InverseGamma, Noise, Problem, Readings
 from sciuq_runner.schema import Count, Factory, Positive
 
 
@@ -45,7 +45,9 @@ class BNN(Model):
         if self.network is not None and not issubclass(self.network.cls, torch.nn.Module):
             raise ValueError(f"network={self.network.cls.__name__} should be a torch.nn.Module.")
 
-    def bind(self, problem: Problem, noise: Mapping[str, Noise]) -> BoundModel:
+    def bind(
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+    ) -> BoundModel:
         predicted = {name: item for name, item in noise.items() if item.kind == "heteroscedastic"}
         carriers = {item.group or name for name, item in predicted.items()}
         networks = {
