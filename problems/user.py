@@ -2,192 +2,54 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from annotated_types import Ge, Gt
+from annotated_types import Ge
 from pydantic import FiniteFloat
 from scipy.stats import qmc
 from torch import Tensor
 
 from sciuq_runner.datafiles import inside, read_columns
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.expressions import Expression, check_name, check_names, derivative_of, parse
-from sciuq_runner.fields import VALUE, Unknowns, order_of
-from sciuq_runner.problem import (
-    Array,
-    Dataset,
-    FieldSpec,
-    InverseGamma,
-    Noise,
-    Parameter,
-    Problem,
-    QuantityData,
-    Readings,
+from sciuq_runner.expressions import Expression, check_names, derivative_of
+from sciuq_runner.fields import Unknowns, order_of
+from sciuq_runner.problem import Array, Dataset, FieldSpec, Noise, Parameter, Problem, QuantityData, Readings
+
+from .user_settings import (  # relative: so mypy, which knows this folder by its place in the tree, follows it
+    DRIFT,
+    Equation,
+    HoldOut,
+    NoiseSettings,
+    Source,
+    check_distinct,
+    check_shared_scales,
+    check_test_settings,
+    entries,
+    read_equation,
+    read_expression,
+    read_hold_out,
+    read_noise,
+    read_prior,
+    read_ranges,
+    read_slices,
+    read_source,
 )
-from sciuq_runner.schema import Count, Positive, check, construct
 
 UNOBSERVED = Noise("exact", 1.0)
-EXACT_SCALE, FIRST_SCALE, DRIFT = 0.01, 0.1, 0.05
-"""How far exact conditions may be missed, where learned noise starts, and how alike a quantity is at points that share
-a reading, unless the file says otherwise."""
-
 GRID_SIZE = {1: 201, 2: 41}
 """Points of the test grid along each coordinate, by their number; some 2000 in all beyond two."""
-
-
-# Entries of the file
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prior(ABC):
-    """An entry of ``parameters:``; ``reference`` is the truth where it is known, ``start`` where to begin."""
-
-    reference: float | None = None
-    start: float | None = None
-
-    @abstractmethod
-    def build(self) -> Parameter:
-        """The same as the model knows it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NormalPrior(Prior):
-    mean: float
-    std: Positive
-
-    def build(self) -> Parameter:
-        return Parameter("normal", self.mean, self.std, self.reference, self.start)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LognormalPrior(Prior):
-    median: Positive
-    spread: Positive  # of the logarithm
-
-    def build(self) -> Parameter:
-        return Parameter("lognormal", self.median, self.spread, self.reference, self.start)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UniformPrior(Prior):
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        if not self.low < self.high:
-            raise ValueError(f"low={self.low:g} should be less than high={self.high:g}.")
-
-    def build(self) -> Parameter:
-        return Parameter("uniform", self.low, self.high, self.reference, self.start)
-
-
-PRIORS: dict[str, type[Prior]] = {"normal": NormalPrior, "lognormal": LognormalPrior, "uniform": UniformPrior}
-
-
-@dataclass(frozen=True)
-class NoiseSettings:
-    """``noise:`` of a quantity; a plain number is a known scale, a word is a kind. See :class:`Noise`.
-
-    ``reference`` is the true scale of learned noise where it is known, for test readings alone.
-    """
-
-    kind: Literal["known", "learned", "heteroscedastic", "exact"] = "known"
-    scale: Positive | None = None
-    family: Literal["gaussian", "student_t"] = "gaussian"
-    degrees_of_freedom: Annotated[float, Gt(2)] = 5.0
-    shape: Positive = 2.0
-    hyper_scale: Positive = 10.0
-    group: str = ""
-    reference: Positive | None = None
-
-    def build(self) -> Noise:
-        default = EXACT_SCALE if self.kind == "exact" else FIRST_SCALE
-        hyperprior = InverseGamma(self.shape, self.hyper_scale)
-        return Noise(self.kind, self.scale or default, self.family, self.degrees_of_freedom, hyperprior, self.group)
-
-
-FAMILY = ("kind", "scale", "family", "degrees_of_freedom")
-MEANINGFUL = {
-    "known": FAMILY,
-    "exact": ("kind", "scale"),
-    "learned": (*FAMILY, "shape", "hyper_scale", "group", "reference"),
-    "heteroscedastic": (*FAMILY, "group"),
-}
-"""Settings that a kind of noise has."""
-
-
-@dataclass(frozen=True)
-class HoldOut:
-    """``hold_out:``: how many readings of a file are set aside."""
-
-    calibration: Annotated[int, Ge(0)] = 0
-    validation: Annotated[int, Ge(0)] = 0
-
-
-@dataclass(frozen=True)
-class Source:
-    """An entry of ``observed:`` (or ``test:``): readings from a file, or an expression that holds at many points.
-
-    ``columns`` names the columns or keys of the file that differ from the names used here. ``at`` fixes coordinates
-    (a boundary, an initial time). ``repeat`` gives coordinates that the readings of a file lack: each reading holds at
-    all of these values, where the quantity is the same up to ``drift``, and still counts as one. An expression holds at
-    ``points`` for each of the values.
-    """
-
-    file: str | None = None
-    columns: dict[str, str] = field(default_factory=dict)
-    value: str | float | int | None = None
-    points: Count | None = None
-    at: dict[str, FiniteFloat] = field(default_factory=dict)
-    repeat: dict[str, list[FiniteFloat]] = field(default_factory=dict)
-    drift: Positive | None = None
-    noise: Any = None
-    hold_out: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        if (self.file is None) == (self.value is None):
-            raise ValueError("give either file (readings) or value (an expression that holds), not both and not none.")
-        if self.file is not None and self.points is not None:
-            raise ValueError("points belongs to value: all readings of a file are taken.")
-        if self.value is not None and (self.columns or self.hold_out):
-            raise ValueError("columns and hold_out belong to file, and there is none.")
-        if self.drift is not None and (self.file is None or not self.repeat):
-            raise ValueError("drift belongs to readings of a file that repeat.")
-        for name, values in self.repeat.items():
-            if not values or name in self.at:
-                raise ValueError(f"repeat.{name} should list values of a coordinate that at does not fix.")
-
 
 PARTS = (
     *("domain", "fields", "scalars", "numbers", "physics", "sources", "noise", "held"),
     *("truth", "tests", "sizes", "lines", "probes"),
 )
 """What the file says, in the order in which one part needs another."""
-
-TEST_SETTINGS = ("file", "columns", "at", "repeat")
-
-
-@dataclass(frozen=True)
-class Equation:
-    """A quantity that is an expression of fields: what it depends on, and what it asks of which field, by name."""
-
-    expression: Expression
-    coordinates: tuple[str, ...]
-    asked: Mapping[str, tuple[str, str]]
-
-    @property
-    def fields(self) -> set[str]:
-        return {owner for owner, _ in self.asked.values()}
-
-
-# The problem
 
 
 @dataclass(frozen=True)
@@ -203,7 +65,7 @@ class UserProblem(Problem):
     - ``probe``: quantities whose prior and posterior at one point are drawn;
     - ``hold_out``: readings of every file set aside for calibration and validation.
 
-    Names of data files are relative to the folder of ``file``, the YAML file itself.
+    Names of data files are relative to the folder of ``file``, the YAML file itself; without it to the working folder.
     """
 
     coordinates: dict[str, Any]
@@ -234,12 +96,7 @@ class UserProblem(Problem):
     @cached_property
     def domain(self) -> Mapping[str, tuple[float, float]]:
         """The range of every coordinate."""
-        found = {}
-        for name, bounds in entries(self.coordinates, list[FiniteFloat], "problem.coordinates").items():
-            if len(bounds) != 2 or not bounds[0] < bounds[1]:
-                raise ConfigError(f"problem.coordinates.{name}={bounds} should be a range [low, high] with low < high.")
-            found[name] = (bounds[0], bounds[1])
-        return found
+        return read_ranges(self.coordinates, "problem.coordinates")
 
     @cached_property  # type: ignore[misc]
     def fields(self) -> Mapping[str, FieldSpec]:
@@ -272,26 +129,13 @@ class UserProblem(Problem):
     @cached_property
     def physics(self) -> Mapping[str, Equation]:
         """The equations, read."""
-        return {name: self.equation(text, f"problem.equations.{name}") for name, text in self.equations.items()}
-
-    def equation(self, text: Any, label: str) -> Equation:
-        expression = self.expression(text, label)
         depends = {name: spec.coordinates for name, spec in self.fields.items()}
-        check_names(expression, [*self.domain, *self.scalars, *self.numbers], depends, label)
-        asked = {}
-        for name in sorted(expression.names):
-            derivative = derivative_of(name, depends)
-            if name in depends:
-                asked[name] = (name, VALUE)
-            elif derivative is not None:
-                asked[name] = (derivative[0], name.removeprefix(f"{derivative[0]}_"))
-        if not asked:
-            raise ConfigError(f"{label}={text!r} uses no field: write an expression of {', '.join(depends)}.")
-        needed = expression.names.union(*(depends[owner] for owner, _ in asked.values()))
-        return Equation(expression, tuple(name for name in self.domain if name in needed), asked)
-
-    def expression(self, text: Any, label: str) -> Expression:
-        return parse(str(check(text, str | float | int, label)), label, self.numbers)
+        return {
+            name: read_equation(
+                text, self.domain, depends, list(self.scalars), self.numbers, f"problem.equations.{name}"
+            )
+            for name, text in self.equations.items()
+        }
 
     @cached_property
     def quantities(self) -> tuple[str, ...]:
@@ -309,23 +153,18 @@ class UserProblem(Problem):
     def tests(self) -> Mapping[str, Source]:
         """Where test readings come from that are given."""
         for name, values in self.test.items():
-            for key in values if isinstance(values, Mapping) else ():
-                if key not in TEST_SETTINGS:
-                    advice = nearest(str(key), TEST_SETTINGS)
-                    raise ConfigError(f"problem.test.{name}.{key} is not a setting of test readings: {advice}")
+            check_test_settings(values, f"problem.test.{name}")
         return {name: self.source(name, values, "test") for name, values in self.test.items()}
 
     def source(self, quantity: str, values: Any, group: str) -> Source:
         label = f"problem.{group}.{quantity}"
         self.check_quantity(quantity, group)
-        if not isinstance(values, Mapping):
-            raise ConfigError(f"{label}={values!r} should say where readings come from: {{file: ...}}, {{value: ...}}.")
-        found = construct(Source, values, label)
+        found = read_source(values, label)
         needs = self.coordinates_of(quantity)
-        for name, fixed in {**{name: [value] for name, value in found.at.items()}, **found.repeat}.items():
+        for name, given in found.fixed.items():
             if name not in needs:
                 raise ConfigError(f"{label}: {quantity} does not depend on {name}: {nearest(name, needs)}")
-            for value in fixed:
+            for value in given:
                 self.check_inside(name, value, label)
         read = [*self.free(quantity, found), quantity]
         for name in found.columns:
@@ -337,11 +176,11 @@ class UserProblem(Problem):
 
     def free(self, quantity: str, source: Source) -> list[str]:
         """The coordinates that a file must give, or over which points are spread."""
-        return [name for name in self.coordinates_of(quantity) if name not in {**source.at, **source.repeat}]
+        return [name for name in self.coordinates_of(quantity) if name not in source.fixed]
 
     def known(self, quantity: str, text: Any, label: str) -> Expression:
         """An expression of the coordinates of a quantity, without unknowns."""
-        found = self.expression(text, label)
+        found = read_expression(text, self.numbers, label)
         check_names(found, [*self.coordinates_of(quantity), *self.numbers], {}, label)
         return found
 
@@ -349,18 +188,10 @@ class UserProblem(Problem):
     def noise(self) -> Mapping[str, Noise]:
         settings = self.noise_settings
         found = {name: settings[name].build() if name in settings else UNOBSERVED for name in self.quantities}
-        shared: dict[str, str] = {}
+        check_shared_scales(found, "problem.observed")
         for name, noise in found.items():
-            label = f"problem.observed.{name}.noise"
-            if noise.kind == "learned":
-                first = shared.setdefault(noise.group or name, name)
-                if (noise.scale, noise.hyperprior) != (found[first].scale, found[first].hyperprior):
-                    raise ConfigError(
-                        f"{label} shares its scale with the noise of {first}: "
-                        "scale, shape and hyper_scale should be the same for both."
-                    )
-            elif noise.kind == "heteroscedastic":
-                self.check_carrier(name, noise.group or name, label)
+            if noise.kind == "heteroscedastic":
+                self.check_carrier(name, noise.group or name, f"problem.observed.{name}.noise")
         return found
 
     @cached_property
@@ -381,16 +212,7 @@ class UserProblem(Problem):
     @cached_property
     def held(self) -> Mapping[str, HoldOut]:
         """What is set aside of every quantity read from a file."""
-        common = construct(HoldOut, self.hold_out, "problem.hold_out")
-        files = {name: item.hold_out for name, item in self.sources.items() if item.file is not None}
-        if self.hold_out and not files:
-            raise ConfigError(
-                "problem.hold_out sets readings aside, and no quantity is read from a file: leave it out."
-            )
-        return {
-            name: common if own is None else construct(HoldOut, own, f"problem.observed.{name}.hold_out")
-            for name, own in files.items()
-        }
+        return read_hold_out(self.hold_out, self.sources, "problem")
 
     @cached_property
     def truth(self) -> Mapping[str, Expression]:
@@ -409,12 +231,8 @@ class UserProblem(Problem):
     @cached_property
     def lines(self) -> Mapping[str, Mapping[str, float]]:
         """Slices: the coordinates that each fixes."""
-        found = entries(self.slices, dict[str, FiniteFloat], "problem.slices")
+        found = read_slices(self.slices, "problem.slices")
         for name, fixed in found.items():
-            if not name.isidentifier() or name == "id" or name.startswith("cal_"):
-                raise ConfigError(f"problem.slices.{name}: choose another name, of letters, digits and _.")
-            if not fixed:
-                raise ConfigError(f"problem.slices.{name} is empty: name coordinates and their values, such as t: 1.")
             for coordinate, value in fixed.items():
                 self.check_inside(coordinate, value, f"problem.slices.{name}")
         return found
@@ -435,15 +253,8 @@ class UserProblem(Problem):
 
     def check_names(self) -> None:
         """Names can be used in expressions, and each means one thing."""
-        seen: dict[str, str] = {}
-        for group in ("coordinates", "unknowns", "parameters", "constants", "equations"):
-            for name in getattr(self, group):
-                check_name(name, f"problem.{group}")
-                if name in seen:
-                    raise ConfigError(
-                        f"problem.{group}.{name} has the name of one of problem.{seen[name]}: rename one."
-                    )
-                seen[name] = group
+        groups = ("coordinates", "unknowns", "parameters", "constants", "equations")
+        check_distinct({group: getattr(self, group) for group in groups}, "problem")
         if not self.coordinates or not self.unknowns:
             raise ConfigError("problem needs at least one of coordinates and one of unknowns.")
         for name in self.coordinates:
@@ -572,20 +383,11 @@ class UserProblem(Problem):
     def true_noise(self, name: str, n: int, rng: np.random.Generator) -> tuple[Array | None, Array]:
         """The standard deviation of the noise, where it is known, and draws of it; none where it is not."""
         settings = self.noise_settings.get(name)
-        scale = None
-        if settings is not None:
-            scale = settings.scale if settings.kind == "known" else settings.reference
-        if settings is None or scale is None:
-            return None, np.zeros((n, 1))
-        if settings.family == "gaussian":
-            return np.full((n, 1), scale), scale * rng.standard_normal((n, 1))
-        nu = settings.degrees_of_freedom
-        return np.full((n, 1), scale * np.sqrt(nu / (nu - 2))), scale * rng.standard_t(nu, (n, 1))
+        return (None, np.zeros((n, 1))) if settings is None else settings.draw(n, rng)
 
     def read(self, name: str, source: Source, label: str) -> tuple[Array, Array, int]:
         """Points, readings of a file, and how many rows stand for one reading."""
-        assert source.file is not None
-        path = Path(self.file).parent / Path(source.file).expanduser()
+        path = self.path_of(source)
         columns = {key: source.columns.get(key, key) for key in [*self.free(name, source), name]}
         found = read_columns(path, list(dict.fromkeys(columns.values())), label)
         values = {key: found[column] for key, column in columns.items()}
@@ -593,6 +395,16 @@ class UserProblem(Problem):
         inside(values, self.domain, path, label)
         x, copies = self.points(name, source, values, len(y))
         return x, np.tile(y, copies)[:, None], copies
+
+    def path_of(self, source: Source) -> Path:
+        assert source.file is not None
+        return Path(self.file).parent / Path(source.file).expanduser()
+
+    @property
+    def data_files(self) -> tuple[Path, ...]:
+        """The files that :meth:`dataset` reads, each once."""
+        named = [item for item in (*self.sources.values(), *self.tests.values()) if item.file is not None]
+        return tuple(dict.fromkeys(self.path_of(item) for item in named))
 
     def points(self, name: str, source: Source, free: Mapping[str, Array], n: int) -> tuple[Array, int]:
         """The ``n`` points given by their free coordinates, for each value of ``repeat``; and how many these are."""
@@ -642,51 +454,9 @@ class UserProblem(Problem):
         return found
 
 
-def entries(values: Mapping[str, Any], hint: Any, label: str) -> dict[str, Any]:
-    """The entries of a group, checked one by one so that a mistake is named by its own key."""
-    return {name: check(value, hint, f"{label}.{name}") for name, value in values.items()}
-
-
 def spread(n: int, bounds: Sequence[tuple[float, float]]) -> list[Array]:
     """Points that fill a box evenly: equidistant in one dimension, a Halton sequence in more."""
     if len(bounds) <= 1:
         return [np.linspace(low, high, n) for low, high in bounds]
     unit = qmc.Halton(len(bounds), scramble=False).random(n + 1)[1:]
     return [low + (high - low) * column for (low, high), column in zip(bounds, unit.T, strict=True)]
-
-
-def read_prior(values: Any, label: str) -> Parameter:
-    """An entry of ``parameters:``."""
-    kind = values.get("prior") if isinstance(values, Mapping) else None
-    if kind is None:
-        raise ConfigError(f"{label}.prior is missing: write {{prior: lognormal, median: 1, spread: 0.5}} or alike.")
-    if not isinstance(kind, str) or kind not in PRIORS:
-        raise ConfigError(f"{label}.prior={kind!r} is not a prior: {nearest(str(kind), PRIORS)}")
-    settings = {name: value for name, value in values.items() if name != "prior"}
-    found = construct(PRIORS[kind], settings, label).build()
-    if found.start is not None and not possible(found, found.start):
-        raise ConfigError(f"{label}.start={found.start:g} is impossible under the prior.")
-    return found
-
-
-def possible(parameter: Parameter, value: float) -> bool:
-    try:
-        return bool(np.isfinite(parameter.standard(value)))
-    except ValueError:  # the logarithm of a negative number
-        return False
-
-
-def read_noise(given: Any, label: str) -> NoiseSettings:
-    """``noise:`` in any of its forms: a number, a word, or settings."""
-    if given is None:
-        raise ConfigError(f"{label} is missing: write a number, learned, exact, or {{kind: learned, scale: 0.1}} ...")
-    values = given if isinstance(given, Mapping) else {"kind" if isinstance(given, str) else "scale": given}
-    found = construct(NoiseSettings, values, label)
-    for name in values:
-        if name not in MEANINGFUL[found.kind]:
-            raise ConfigError(f"{label}.{name} has no meaning for noise of kind {found.kind}: leave it out.")
-    if "degrees_of_freedom" in values and found.family != "student_t":
-        raise ConfigError(f"{label}.degrees_of_freedom has no meaning without family: student_t.")
-    if found.kind == "known" and found.scale is None:
-        raise ConfigError(f"{label}.scale is missing: how large is the noise? Write kind: learned if that is unknown.")
-    return found

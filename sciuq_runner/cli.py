@@ -188,6 +188,7 @@ def task(cfg: Any) -> float | None:
 
     from sciuq_runner.assembly import assemble
     from sciuq_runner.composition import original, plain, register_resolvers
+    from sciuq_runner.datafiles import digests
     from sciuq_runner.errors import ConfigError
     from sciuq_runner.resume import NAME, Origin
     from sciuq_runner.tracking import open_tracker
@@ -209,7 +210,8 @@ def task(cfg: Any) -> float | None:
         if tracker is not None:
             tracker.connect()
         sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
-        origin = Origin(original(job.overrides.task, config), sources[0] if sources else None)
+        data = digests(built.problem.data_files)
+        origin = Origin(original(job.overrides.task, config), sources[0] if sources else None, data=data)
         status, headline = work(built, folder, choices, tracker, origin)
     except ConfigError as error:
         status = WRONG_INPUT

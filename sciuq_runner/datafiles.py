@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import math
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,24 @@ def inside(values: Mapping[str, np.ndarray], domain: Mapping[str, tuple[float, f
             f"{label}: {path} has {name}={values[name][row]:.10g} in row {row + 1} of its data, outside of the domain "
             f"from {low:.10g} to {high:.10g}: extend the domain or remove the row."
         )
+
+
+def digests(paths: Iterable[Path]) -> dict[str, str]:
+    """The SHA-256 of the content of every file, by its name."""
+    return {str(path): _digest(path) for path in paths}
+
+
+def changed(known: Mapping[str, str]) -> list[str]:
+    """Those of the files with ``known`` digests that hold something else now; a file that is gone did not change."""
+    return [name for name, digest in known.items() if Path(name).is_file() and _digest(Path(name)) != digest]
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({first_line(error)}).") from error
 
 
 def _read_csv(path: Path, columns: Sequence[str], where: str) -> dict[str, np.ndarray]:

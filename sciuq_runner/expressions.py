@@ -118,10 +118,6 @@ class Expression:
         """Where ``name`` is used first, counted from 1."""
         return min(step.column for step in self.steps if isinstance(step, Name) and step.name == name)
 
-    def constant(self) -> float | None:
-        """The value of an expression without names."""
-        return self.steps[0].value if isinstance(self.steps[0], Number) and len(self.steps) == 1 else None
-
     def evaluate(self, values: Mapping[str, Tensor]) -> Tensor:
         """The value for tensors that broadcast; without names a number of no dimension, in double precision."""
         results: list[Any] = []

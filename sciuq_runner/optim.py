@@ -16,7 +16,6 @@ from sciuq_runner.autodiff import MaybeCompiled, pick, repeat, value_and_grad
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 
-BETA1, BETA2 = 0.9, 0.999
 STRIDE = 10  # steps between two looks at the loss, and in one compiled call
 
 
@@ -31,7 +30,11 @@ class AdamState:
 
 
 def adam(
-    objective: Callable[..., Tensor], state: AdamState, rates: Tensor, *inputs: Tensor
+    objective: Callable[..., Tensor],
+    state: AdamState,
+    rates: Tensor,
+    *inputs: Tensor,
+    betas: tuple[float, float] = (0.9, 0.999),
 ) -> tuple[AdamState, Tensor]:
     """``len(rates)`` Adam steps (Kingma & Ba 2015) on a per-member objective.
 
@@ -39,16 +42,17 @@ def adam(
     Our own rather than ``torch.optim.Adam``: the state is plain tensors that can be saved, and several steps can be
     compiled as one call.
     """
+    beta1, beta2 = betas
 
     def step(
         i: int | Tensor, theta: Tensor, first: Tensor, second: Tensor, count: Tensor, _: Tensor
     ) -> tuple[Tensor, ...]:
         value, gradient = value_and_grad(partial(_with_inputs, objective, [pick(item, i) for item in inputs]), theta)
         count = count + 1
-        first = torch.lerp(first, gradient, 1 - BETA1)
-        second = torch.lerp(second, gradient * gradient, 1 - BETA2)
-        rate = pick(rates, i) / (1 - BETA1**count)
-        theta = theta - rate * first / ((second / (1 - BETA2**count)).sqrt() + 1e-8)
+        first = torch.lerp(first, gradient, 1 - beta1)
+        second = torch.lerp(second, gradient * gradient, 1 - beta2)
+        rate = pick(rates, i) / (1 - beta1**count)
+        theta = theta - rate * first / ((second / (1 - beta2**count)).sqrt() + 1e-8)
         return theta, first, second, count, value
 
     start = (state.theta, state.first, state.second, state.count, state.theta.new_zeros(len(state.theta)))

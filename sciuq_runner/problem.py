@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -109,12 +110,20 @@ class Readings:
     copies, then all second ones. It is compared with the mean of the quantity over its ``copies``, as the one reading
     that it is; and that the quantity is the same at all of them is a condition, met up to a standard deviation
     ``drift``.
+
+    Readings of a ``random`` field have one column for every realisation of it.
     """
 
     x: Array
     y: Array
     copies: int = 1
     drift: float = 0.05
+    random: bool = False
+
+    @property
+    def n_units(self) -> int:
+        """How many readings there are to calibrate with, or of a random field how many realisations."""
+        return self.y.shape[1] if self.random and len(self.x) else self.count
 
     @property
     def count(self) -> int:
@@ -126,12 +135,26 @@ class Readings:
 
 
 @dataclass(frozen=True)
+class History:
+    """Earlier realisations ``y[N, R]`` of one quantity at the points ``x[N, D]``, from which a prior can be learned.
+
+    ``noise`` is the known scale of their noise; None if it is to be learned, a function of the place.
+    """
+
+    x: Array
+    y: Array
+    noise: float | None = 0.0
+
+
+@dataclass(frozen=True)
 class QuantityData:
     """Everything known about one quantity.
 
     ``train`` alone is seen by inference, ``validation`` only decides when to stop; ``calibration`` is for calibrators;
     ``test`` (noisy readings on a fixed grid) with its clean ``reference`` only for metrics and figures; not-a-number
-    where neither is known. ``splits`` are masks of the test grid.
+    where neither is known. ``splits`` are masks of the test grid. For a random field ``test`` and ``reference`` are
+    unseen realisations, and ``sensed`` is what sensors placed as in training read of them, if it is one that the others
+    follow from.
     """
 
     train: Readings
@@ -143,6 +166,8 @@ class QuantityData:
     coordinates: tuple[str, ...]
     noise_reference: Array | None = None  # true standard deviation of the noise on the test grid, where known
     clean_rl2e: bool = False  # whether rl2e is taken against the reference or the noisy test readings
+    sensed: Readings | None = None
+    statistic_of: str = ""  # the random field, if this is a statistic of one
 
 
 Dataset = Mapping[str, QuantityData]
@@ -157,6 +182,7 @@ class Problem(ABC):
 
     fields: Mapping[str, FieldSpec] = field(init=False, repr=False)
     direct: ClassVar[tuple[str, ...]] = ()  # quantities that are fields themselves
+    random_inputs: ClassVar[tuple[str, ...]] = ()  # random quantities that all others follow from, where there are any
     calibration_setting: ClassVar[str] = "problem.n_calibration"  # what sets how many readings are held out
 
     @property
@@ -169,9 +195,18 @@ class Problem(ABC):
         """Quantities whose prior and posterior at one point are shown, with the point."""
         return {}
 
+    @property
+    def data_files(self) -> Sequence[Path]:
+        """The files that :meth:`dataset` reads, if any: a run is resumed only if they are as they were."""
+        return ()
+
     @abstractmethod
     def dataset(self, rng: np.random.Generator) -> Dataset:
         """Make or load the data; the same generator state gives the same data."""
+
+    def history(self, rng: np.random.Generator) -> Mapping[str, History]:
+        """Earlier realisations of some quantities, where there are any; all have the same number of them."""
+        return {}
 
     @abstractmethod
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sciuq_runner import files
 from sciuq_runner.composition import quote
+from sciuq_runner.datafiles import changed
 from sciuq_runner.errors import ConfigError
 
 NAME = "resume.json"
@@ -15,11 +16,12 @@ NAME = "resume.json"
 
 @dataclass(frozen=True)
 class Origin:
-    """How a run was started, and which run of MLflow it is."""
+    """How a run was started, which run of MLflow it is, and the SHA-256 of every data file that it reads."""
 
     overrides: list[str]
     config_dir: str | None = None
     mlflow_run: str | None = None
+    data: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         files.write_json(folder / NAME, asdict(self))
@@ -46,6 +48,8 @@ def restart_arguments(name: str, others: Sequence[str]) -> list[str]:
         raise ConfigError(f"resume={name} is not the folder of a run, nor the id of a run in MLflow.")
     if (folder / "metrics.json").exists():
         raise ConfigError(f"resume={name} is a run that has already finished.")
+    for path in changed(origin.data):
+        raise ConfigError(f"resume={name}: {path} has changed since the run was started: restore it, or start anew.")
     config_dir = ["--config-dir", origin.config_dir] if origin.config_dir else []
     return [*config_dir, *origin.overrides, f"hydra.run.dir={quote(str(folder.resolve()))}"]
 

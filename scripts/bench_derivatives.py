@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import argparse
 import math
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
+from timing import seconds
 from torch import Tensor
 
 from sciuq_runner.autodiff import MaybeCompiled, value_and_grad
@@ -91,16 +90,6 @@ def calls(network: MLP, theta: Tensor, x: Tensor) -> dict[str, Call]:
         "Taylor": ours,
         "Taylor compiled": lambda: quick(theta),
     }
-
-
-def seconds(call: Call, repeats: int) -> float:
-    call()
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
 
 
 def main() -> None:

@@ -8,11 +8,10 @@ The function problem, 2 x 50 tanh network, Adam. Both do the same arithmetic; th
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 
 import torch
 from sciuq_runner.problems.function import Function
+from timing import seconds
 
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.dens import Objective
@@ -44,17 +43,12 @@ def main() -> None:
         return torch.cat([fit(start[i : i + 1]) for i in range(options.members)])
 
     difference = (together() - in_sequence()).abs().max().item()
-    seconds = {}
+    taken = {}
     for name, call in (("together", together), ("in sequence", in_sequence)):
-        times = []
-        for _ in range(options.repeats):
-            started = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - started)
-        seconds[name] = statistics.median(times)
-        print(f"{name:<12} {options.members} members, {options.steps} steps: {seconds[name]:.2f} s")
+        taken[name] = seconds(call, options.repeats)
+        print(f"{name:<12} {options.members} members, {options.steps} steps: {taken[name]:.2f} s")
     print(f"largest difference of a parameter: {difference:.1e}")
-    print(f"in sequence / together: {seconds['in sequence'] / seconds['together']:.1f}  (goal at least 5)")
+    print(f"in sequence / together: {taken['in sequence'] / taken['together']:.1f}  (goal at least 5)")
 
 
 if __name__ == "__main__":

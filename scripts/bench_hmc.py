@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 
 import torch
 from sciuq_runner.problems.function import Function
+from timing import elapsed
 
 from sciuq_runner.methods import hmc
 from sciuq_runner.models import BNN
@@ -37,16 +37,12 @@ def measure(call: Callable[[int], None], transitions: int, chains: int, repeats:
 
     The second is the difference between long and short runs, so that what a sampler does once per run does not count.
     """
-    started = time.perf_counter()
-    call(transitions)
-    first = time.perf_counter() - started
-    call(3 * transitions)
 
     def seconds(count: int) -> float:
-        started = time.perf_counter()
-        call(count)
-        return time.perf_counter() - started
+        return elapsed(lambda: call(count))
 
+    first = seconds(transitions)
+    call(3 * transitions)
     times = [seconds(3 * transitions) - seconds(transitions) for _ in range(repeats)]
     return first, statistics.median(times) / (2 * transitions) / LEAPFROG / chains * 1e6
 

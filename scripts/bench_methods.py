@@ -10,11 +10,11 @@ HMC runs one chain of 2000 + 1000 transitions, as in the paper. Ratios are of ti
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import replace
 from typing import Any
 
 import torch
+from timing import elapsed
 
 from sciuq_runner import autodiff
 from sciuq_runner.assembly import assemble, prepare
@@ -51,9 +51,7 @@ def seconds(method: Any, target: Any, share: float) -> float:
 
 
 def timed(method: Any, target: Any) -> float:
-    started = time.perf_counter()
-    method.run(target, torch_stream(0, "bench"), Loop())
-    return time.perf_counter() - started
+    return elapsed(lambda: method.run(target, torch_stream(0, "bench"), Loop()))
 
 
 def main() -> None:

@@ -8,25 +8,14 @@ Gaussian predictions that are a little over-confident, the same arrays for both.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 
 import numpy as np
 import uncertainty_toolbox as toolbox
+from timing import seconds
 from uncertainty_toolbox.metrics_calibration import get_prediction_interval
 
 from sciuq_runner import metrics
-
-
-def seconds(call: Callable[[], float], repeats: int) -> float:
-    """Median time of a call."""
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
 
 
 def main() -> None:

@@ -39,12 +39,22 @@ METRICS = ("rl2e", "mpl", "rmsce", "piw", "sdcv")
 PAPER = Path(__file__).parent.parent / "docs" / "results" / "paper.yaml"
 
 
-def finished_runs(uri: str, experiment: str) -> list[Run]:
+def parse_options(description: str | None) -> argparse.Namespace:
+    """Where runs are, and where pages go."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--uri", default=f"sqlite:///{Path.cwd() / 'mlflow.db'}")
+    parser.add_argument("--experiment", default="sciuq")
+    parser.add_argument("--output", type=Path, default=PAPER.parent)
+    return parser.parse_args()
+
+
+def finished_runs(uri: str, experiment: str, condition: str) -> list[Run]:
+    """The finished runs of an experiment for which ``condition`` holds."""
     client = MlflowClient(uri)
     found = client.get_experiment_by_name(experiment)
     if found is None:
         raise SystemExit(f"There is no experiment {experiment} at {uri}.")
-    query = "attributes.status = 'FINISHED' and params.problem = 'function'"
+    query = f"attributes.status = 'FINISHED' and {condition}"
     return list(client.search_runs([found.experiment_id], query, max_results=5000))
 
 
@@ -297,12 +307,8 @@ def head(title: str, experiment: str, runs: list[Run]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--uri", default=f"sqlite:///{Path.cwd() / 'mlflow.db'}")
-    parser.add_argument("--experiment", default="sciuq")
-    parser.add_argument("--output", type=Path, default=PAPER.parent)
-    options = parser.parse_args()
-    runs = finished_runs(options.uri, options.experiment)
+    options = parse_options(__doc__)
+    runs = finished_runs(options.uri, options.experiment, "params.problem = 'function'")
     paper = yaml.safe_load(PAPER.read_text())
     options.output.mkdir(parents=True, exist_ok=True)
     pages: dict[str, str] = {}

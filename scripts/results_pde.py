@@ -8,14 +8,11 @@ each is a new draw of the noise, with the smallest and the largest value.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-from pathlib import Path
 
 import yaml
-from mlflow import MlflowClient
 from mlflow.entities import Run
-from results import PAPER, by_method, chosen, commits, grouped
+from results import PAPER, by_method, chosen, commits, finished_runs, grouped, parse_options
 
 QUANTITIES = ("u/id", "u/t1", "f/id", "lambda/id")
 
@@ -74,17 +71,8 @@ def forward(runs: list[Run]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--uri", default=f"sqlite:///{Path('mlflow.db').resolve()}")
-    parser.add_argument("--experiment", default="sciuq")
-    parser.add_argument("--output", type=Path, default=PAPER.parent)
-    options = parser.parse_args()
-    client = MlflowClient(options.uri)
-    found = client.get_experiment_by_name(options.experiment)
-    if found is None:
-        raise SystemExit(f"There is no experiment {options.experiment} at {options.uri}.")
-    query = "attributes.status = 'FINISHED' and params.fidelity = 'paper'"
-    runs = list(client.search_runs([found.experiment_id], query, max_results=5000))
+    options = parse_options(__doc__)
+    runs = finished_runs(options.uri, options.experiment, "params.fidelity = 'paper'")
     mixed, steady = chosen(runs, problem="mixed_pde"), chosen(runs, problem="forward_pde")
     paper = yaml.safe_load(PAPER.read_text())
     parts = [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,20 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def start_and_kill(folder: Path, *arguments: str) -> Path:
+    """Start the real program in ``folder`` and kill it at its first checkpoint; the folder of its run."""
+    process = subprocess.Popen(
+        program(*arguments), cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not (found := list(folder.glob("runs/*/checkpoint.safetensors"))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (checkpoint,) = found
+    return checkpoint.parent
 
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]

@@ -1,8 +1,8 @@
-"""A target whose posterior is known exactly: Bayesian linear regression through the ordinary target code."""
+"""What is known exactly: derivatives, and the posterior of Bayesian linear regression in the ordinary target code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +16,17 @@ from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
 from sciuq_runner.problem import Dataset, FieldSpec, Noise, Parameter, Problem, Readings
 from sciuq_runner.target import Target
+
+
+def along(function: Callable[[Tensor], Tensor], i: int = 0) -> Callable[[Tensor], Tensor]:
+    """The derivative of a function of points ``[N, D]`` by their coordinate ``i``, by forward differentiation."""
+
+    def derivative(points: Tensor) -> Tensor:
+        unit = torch.zeros_like(points)
+        unit[:, i] = 1
+        return torch.func.jvp(function, (points,), (unit,))[1]
+
+    return derivative
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 import torch
 
+from sciuq_runner.datafiles import digests
+from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_tensors
 from sciuq_runner.loop import Loop
 from sciuq_runner.problem import Noise, Readings
+from sciuq_runner.resume import Origin, restart_arguments
 from sciuq_runner.target import Target
-from tests.conftest import environment, program, read_metrics, run_folders
+from tests.conftest import read_metrics, run_folders, start_and_kill
 from tests.exact import linear_regression
 from tests.table import ROWS
 
@@ -58,6 +58,21 @@ def test_a_killed_method_goes_on_bit_for_bit(name, after, tmp_path):
     assert resumed.diagnostics == whole.diagnostics
 
 
+def test_a_run_whose_data_changed_is_refused(tmp_path):
+    folder, data = tmp_path / "run", [tmp_path / name for name in ("a.csv", "b.csv")]
+    for path in data:
+        path.write_text("x,u\n0,1\n")
+    Origin(["seed=3"], data=digests(data)).write(folder)
+    assert restart_arguments(str(folder), [])[0] == "seed=3"
+    data[1].write_text("x,u\n0,2\n")
+    with pytest.raises(ConfigError) as caught:
+        restart_arguments(str(folder), [])
+    expected = f"resume={folder}: {data[1]} has changed since the run was started: restore it, or start anew."
+    assert str(caught.value) == expected
+    data[1].unlink()  # whoever reads it says so
+    assert restart_arguments(str(folder), [])[0] == "seed=3"
+
+
 @pytest.mark.cli
 def test_a_run_killed_with_sigkill_is_resumed_by_folder_and_by_id(cli, tmp_path):
     settings = ["fidelity=smoke", "method.n_burn=200", "method.n_samples=1200", "checkpoint_interval=0.05"]
@@ -65,16 +80,8 @@ def test_a_run_killed_with_sigkill_is_resumed_by_folder_and_by_id(cli, tmp_path)
     assert undisturbed.returncode == 0, undisturbed.stderr
     (reference,) = run_folders(tmp_path)
     for by_id in (False, True):
-        process = subprocess.Popen(
-            program(*settings), cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + 120
-        while not (found := list(tmp_path.glob("runs/*/checkpoint.safetensors"))) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        (path,) = found
-        name = str(path.parent)
+        folder = start_and_kill(tmp_path, *settings)
+        name = str(folder)
         if by_id:
             from mlflow import MlflowClient
 
@@ -85,11 +92,11 @@ def test_a_run_killed_with_sigkill_is_resumed_by_folder_and_by_id(cli, tmp_path)
         resumed = cli(f"resume={name}")
         assert resumed.returncode == 0, resumed.stderr
         assert "Going on after" in resumed.stdout
-        assert not path.exists()
-        ours, theirs = (read_tensors(folder / "samples.safetensors")[0]["theta"] for folder in (path.parent, reference))
+        assert not (folder / "checkpoint.safetensors").exists()
+        ours, theirs = (read_tensors(path / "samples.safetensors")[0]["theta"] for path in (folder, reference))
         assert torch.equal(ours, theirs)
-        assert read_metrics(path.parent)["u"] == read_metrics(reference)["u"]
-        assert "already finished" in cli(f"resume={path.parent}").stderr
+        assert read_metrics(folder)["u"] == read_metrics(reference)["u"]
+        assert "already finished" in cli(f"resume={folder}").stderr
     from mlflow import MlflowClient
 
     store = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")

@@ -58,20 +58,24 @@ class MLP(Network):
 
     def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
         """Taylor series pass through the layers: one matrix product each for the value and all derivatives."""
-        *hidden, (last, offset) = self.layers(theta)
+        (weight, bias), *following = self.layers(theta)
         needed = closure(tuple(orders))
-        highest = max(sum(index) for index in needed)
-        zero, *rest = needed
-        steps = {tuple(int(i == j) for j in range(self.n_inputs)): i for i in range(self.n_inputs)}
-        weight, bias = hidden[0] if hidden else (last, offset)
-        series = {zero: affine(x, weight, bias)}  # x itself: its first derivatives are unit vectors
-        series |= {index: weight[:, steps[index], None] for index in rest if index in steps}
-        for layer, following in enumerate([*hidden[1:], (last, offset)] if hidden else []):
-            wanted = needed if layer < len(hidden) - 1 else tuple(dict.fromkeys(orders))
+        series = {needed[0]: affine(x, weight, bias)}  # x itself: its first derivatives are unit vectors
+        series |= unit_steps(weight, needed)
+        return self.sweep(series, following, orders)
+
+    def sweep(
+        self, series: dict[Index, Tensor], following: Sequence[tuple[Tensor, Tensor]], orders: Sequence[Index]
+    ) -> list[Tensor]:
+        """Derivatives of the output from the Taylor series ``[M, N, H]`` behind the first layer."""
+        needed = closure(tuple(orders))
+        zero, highest = needed[0], max(sum(index) for index in needed)
+        shape = (*series[zero].shape[:-1], self.n_outputs)
+        zeros = series[zero].new_zeros(())
+        for layer, (weight, bias) in enumerate(following):
+            wanted = needed if layer < len(following) - 1 else tuple(dict.fromkeys(orders))
             series = compose(self.activation(series[zero], highest), series, wanted)
-            series = propagate(series, *following)
-        shape = (len(theta), x.shape[-2], self.n_outputs)
-        zeros = theta.new_zeros(())
+            series = propagate(series, weight, bias)
         values = [series.get(index, zeros).expand(shape) for index in orders]
         return [v if factorial(i) == 1 else factorial(i) * v for v, i in zip(values, orders, strict=True)]
 
@@ -128,6 +132,13 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     if fan_out == 1:
         return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
     return torch.baddbmm(bias, x, weight)
+
+
+def unit_steps(weight: Tensor, needed: Sequence[Index]) -> dict[Index, Tensor]:
+    """First derivatives of ``x W``: a row of the matrix for every coordinate, the same at all points."""
+    n_inputs = len(needed[0])
+    rows = {tuple(int(i == j) for j in range(n_inputs)): weight[:, i, None] for i in range(n_inputs)}
+    return {index: rows[index] for index in needed if index in rows}
 
 
 def propagate(series: dict[Index, Tensor], weight: Tensor, bias: Tensor) -> dict[Index, Tensor]:

@@ -9,17 +9,15 @@ from sciuq_runner.problems.forward_pde import DIFFUSION, REACTION, ForwardPDE, s
 
 from sciuq_runner.models import BNN
 from sciuq_runner.seeds import stream, torch_stream
+from tests.exact import along
 
 
 def test_source_and_solution_satisfy_the_equation():
     """The second derivative by automatic differentiation of the exact solution."""
-    x = torch.linspace(-1, 1, 101, dtype=torch.float64)
+    x = torch.linspace(-1, 1, 101, dtype=torch.float64)[:, None]
 
     def u(x):
         return torch.sin(6 * x) ** 3
-
-    def along(function):
-        return lambda p: torch.func.jvp(function, (p,), (torch.ones_like(p),))[1]
 
     expected = DIFFUSION * along(along(u))(x) - REACTION * u(x) ** 3
     np.testing.assert_allclose(source(x.numpy()), expected.numpy(), atol=1e-13)
@@ -46,9 +44,6 @@ def test_f_of_a_network_is_the_equation():
 
     def u(points):
         return model.observe(theta, "u", points)
-
-    def along(function):
-        return lambda p: torch.func.jvp(function, (p,), (torch.ones_like(p),))[1]
 
     expected = DIFFUSION * along(along(u))(x) - REACTION * u(x) ** 3
     torch.testing.assert_close(model.observe(theta, "f", x), expected, rtol=1e-10, atol=1e-10)

@@ -15,6 +15,7 @@ from sciuq_runner.fields import Jet, Unknowns
 from sciuq_runner.models import BNN
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target import Target
+from tests.exact import along
 
 CASES = get_args(get_type_hints(MixedPDE)["case"])
 
@@ -142,11 +143,6 @@ def test_f_of_a_network_is_the_equation():
 
     def u(points):
         return model.observe(theta, "u", points)
-
-    def along(function, i):
-        unit = torch.zeros_like(x)
-        unit[:, i] = 1
-        return lambda p: torch.func.jvp(function, (p,), (unit,))[1]
 
     rate = model.observe(theta, "lambda", x[:, 1:])
     expected = along(u, 0)(x) - DIFFUSION * along(along(u, 1), 1)(x) + rate * u(x) ** 3
