@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt
 from torch import Tensor
 
 from sciuq_runner.fields import Unknowns
-from sciuq_runner.problem import Dataset, FieldSpec, InverseGamma, Noise, Problem, QuantityData, Readings
+from sciuq_runner.problem import Dataset, FieldSpec, History, InverseGamma, Noise, Problem, QuantityData, Readings
 from sciuq_runner.schema import Count, Positive
 
 KNOWN_REGIONS = ((-0.8, -0.2), (0.2, 0.8))
@@ -47,6 +47,7 @@ class Function(Problem):
     degrees_of_freedom: Annotated[float, Gt(2)] = 5.0
     noise_shape: Positive = 2.0
     noise_hyper_scale: Positive = 10.0
+    n_history: Annotated[int, Ge(20)] = 10_000
     n_calibration: Annotated[int, Ge(0)] = 50
     n_validation: Annotated[int, Ge(0)] = 50
     n_test: Count = 1001
@@ -90,6 +91,22 @@ class Function(Problem):
         )
         return {"u": u}
 
+    def history(self, rng: np.random.Generator) -> Mapping[str, History]:
+        """Functions drawn from a random network with two layers of 50 units and standard normal weights, read with the
+        noise of the case where that depends on x, and exactly otherwise."""
+        x, n = np.linspace(-1, 1, 41), self.n_history
+        layers = [
+            (rng.standard_normal((n, a, b)), rng.standard_normal((n, 1, b))) for a, b in ((1, 50), (50, 50), (50, 1))
+        ]
+        values = np.broadcast_to(x[:, None], (n, len(x), 1))
+        for depth, (weight, bias) in enumerate(layers):
+            values = (values if depth == 0 else np.tanh(values)) @ weight + bias
+        clean = values[..., 0].T
+        if self.case in ("known", "unknown"):
+            return {"u": History(x[:, None], clean)}
+        noise = self.true_noise_scale(x)[:, None] * self.standard_noise(clean.shape, rng)
+        return {"u": History(x[:, None], clean + noise, None)}
+
     def true_noise_scale(self, x: np.ndarray) -> np.ndarray:
         """The scale of the noise that the readings really have."""
         if self.case in ("known", "unknown"):
@@ -104,12 +121,14 @@ class Function(Problem):
 
     def read(self, x: np.ndarray, rng: np.random.Generator) -> Readings:
         """Noisy readings of the function at ``x[N]``."""
-        standard = (
-            rng.standard_t(self.degrees_of_freedom, x.shape)
-            if self.case == "student_t"
-            else rng.standard_normal(x.shape)
-        )
+        standard = self.standard_noise(x.shape, rng)
         return Readings(x[:, None], (exact(x) + self.true_noise_scale(x) * standard)[:, None])
+
+    def standard_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Noise of scale one."""
+        if self.case == "student_t":
+            return rng.standard_t(self.degrees_of_freedom, shape)
+        return rng.standard_normal(shape)
 
 
 def inner_points(n: int, rng: np.random.Generator) -> np.ndarray:

@@ -14,6 +14,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import Model
+from sciuq_runner.models.random_fields import RandomFieldModel
 from sciuq_runner.problem import Dataset, Problem
 from sciuq_runner.results import NOT_QUANTITIES, PREDICTIONS
 from sciuq_runner.schema import Dtype, Positive, build, construct
@@ -129,6 +130,7 @@ def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[
 def prepare(run: Run) -> tuple[Dataset, Target]:
     """Make the data and the target; refuse a method that cannot serve it."""
     settings = run.settings
+    refuse_model(run.problem, run.model)
     dataset = run.problem.dataset(stream(settings.seed, "data"))
     readings = {name: data.train for name, data in dataset.items()}
     target = Target(
@@ -142,9 +144,9 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
     )
     if run.calibrators and run.calibration.data == "train":
         for name, data in dataset.items():
-            if 0 < data.train.count < (run.calibration.n or 1):
+            if 0 < data.train.n_units < (run.calibration.n or 1):
                 raise ConfigError(
-                    f"calibration.n={run.calibration.n} is more than the {data.train.count} readings that train {name}."
+                    f"calibration.n={run.calibration.n} is more than the {data.train.n_units} that train {name}."
                 )
     if settings.gold not in (None, "auto"):
         gold_standard(settings.gold, target, dataset, settings.seed)
@@ -152,6 +154,19 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
     if refusal:
         raise ConfigError(refusal)
     return dataset, target
+
+
+def refuse_model(problem: Problem, model: Model) -> None:
+    """Random fields and others need models of their own."""
+    if bool(problem.random_inputs) == isinstance(model, RandomFieldModel):
+        return
+    if problem.random_inputs:
+        raise ConfigError(
+            f"The fields of this problem are random, and {type(model).__name__} is no model of such: use model=nnpc."
+        )
+    raise ConfigError(
+        f"The fields of this problem are not random, as they are for {type(model).__name__}: use model=bnn."
+    )
 
 
 def require_device(name: str) -> None:

@@ -108,7 +108,7 @@ def refuse_flags(parsed: argparse.Namespace) -> None:
     completion = re.fullmatch("(install|uninstall|query)=(bash|fish|zsh)", " ".join(parsed.overrides))
     if parsed.shell_completion and not completion:
         raise ConfigError("-sc needs one of install=, uninstall= and query= with bash, fish or zsh: -sc install=bash.")
-    if any(override.startswith(("tuned=", "~")) for override in parsed.overrides):
+    if any(override.startswith(("tuned", "~")) for override in parsed.overrides):
         raise ConfigError("tuned= and ~ cannot be used: change single settings with key=value instead.")
 
 
@@ -235,7 +235,8 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.console import make_display, print_summary
     from sciuq_runner.errors import RunError
     from sciuq_runner.loop import Loop
-    from sciuq_runner.pipeline import CHECKPOINT, execute
+    from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
+    from sciuq_runner.pretraining import Store
     from sciuq_runner.resume import read_origin
     from sciuq_runner.tracking import flatten_params, guarded
 
@@ -260,7 +261,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     replace(origin, mlflow_run=tracker.run_id if tracker else None).write(folder)
     try:
         with stop_on_signal(loop.request_stop):
-            outcome = execute(built, folder, loop, choices)
+            outcome = execute(built, folder, loop, choices, Store(Path(PRETRAINED), tracker))
             status = "KILLED" if outcome.interrupted else "FINISHED"
             if tracker is not None:
                 guarded(lambda: tracker.log_results(outcome.metrics, folder), "store the results")

@@ -137,6 +137,10 @@ def quote(text: str) -> str:
     return f"'{escaped}'"
 
 
+NOT_SETTINGS = ("hydra", "tuned", "tuned_model", "tuned_prior", "architecture", "experiment")
+"""Groups that only change settings of others."""
+
+
 def plain(cfg: DictConfig) -> dict[str, Any]:
     """The resolved configuration as nested dictionaries, without Hydra's own part."""
     try:
@@ -144,9 +148,7 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise ConfigError(_line(_root_cause(error))) from error
     assert isinstance(values, dict)
-    return {
-        str(key): value for key, value in values.items() if key not in ("hydra", "tuned", "architecture", "experiment")
-    }
+    return {str(key): value for key, value in values.items() if key not in NOT_SETTINGS}
 
 
 def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:

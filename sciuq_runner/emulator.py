@@ -88,7 +88,7 @@ class Emulator:
             raise ConfigError(
                 f"The points should be a table of finite numbers with one row per point and columns {listed}."
             )
-        found = predict(self.target, self.posterior, quantity, x)
+        found = predict(self.target, self.posterior, quantity, x, clean=bool(self.problem.random_inputs))
         lower, upper = UNCALIBRATED.interval(LEVEL)
         columns = {
             "mean": found.mean,

@@ -17,7 +17,7 @@ from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.networks.critic import Critic
 from sciuq_runner.optim import AdamState, adam
-from sciuq_runner.schema import Count, Positive
+from sciuq_runner.schema import Count, NonNegative, Positive
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,12 @@ class Adversarial:
 
     The critic :math:`D_\gamma` minimises :math:`E[D(\text{made})] - E[D(\text{real})] + \zeta E(\|\nabla D\| - 1)^2`,
     the last on lines between made and real samples, ``n_critic`` times for every step of the generator, which minimises
-    :math:`-E[D(\text{made})]`. The weights kept are an average over the last steps (``averaging`` is the weight of the
+    :math:`-E[D(\text{made})]` and ``energy`` times the energy distance (Székely & Rizzo 2013)
+
+    .. math:: 2 E\|s - r\| - E\|s - s'\| - E\|r - r'\|
+
+    between made s and real r, which needs no opponent: in trials, means and spectra settled in a few thousand steps
+    with it and swung by a third without. Zero is the game as in the paper. The weights kept are an average over the last steps (``averaging`` is the weight of the
     past), since those of a single step circle around the solution.
     """
 
@@ -53,6 +58,7 @@ class Adversarial:
     batch: Count = 128
     critic_width: Count = 128
     critic_depth: Count = 3
+    energy: NonNegative = 1.0
     averaging: Annotated[float, Gt(0), Lt(1)] = 0.99
     compile: CompileChoice = "auto"
 
@@ -146,10 +152,12 @@ class Game:
             made = made.unflatten(1, (len(rates), -1)).transpose(0, 1)
         critics, loss = adam(self.critic_loss, critics, rates, made, real, torch.lerp(real, made, mix), betas=BETAS)
 
-        def generator_loss(beta: Tensor, z: Tensor, noise: Tensor) -> Tensor:
-            return -self.critic.value(critics.theta, self.simulate(beta, z, noise)).mean(1)
+        def generator_loss(beta: Tensor, z: Tensor, noise: Tensor, real: Tensor) -> Tensor:
+            made = self.simulate(beta, z, noise)
+            loss = -self.critic.value(critics.theta, made).mean(1)
+            return loss + self.settings.energy * energy_distance(made, real) if self.settings.energy else loss
 
-        generators, _ = adam(generator_loss, generators, rates[:1], z, noise, betas=BETAS)
+        generators, _ = adam(generator_loss, generators, rates[:1], z, noise, real[:1], betas=BETAS)
         average = torch.lerp(generators.theta, average, past)
         players = [part for s in (generators, critics) for part in (s.theta, s.first, s.second, s.count)]
         return average, *players, loss
@@ -187,6 +195,18 @@ class Game:
             log.warning("The generator's realisations vary only %.0f %% as much as the data.", 100 * spread.min())
             self.warned = True
         self.state["good"] = self.state["average"]
+
+
+def energy_distance(made: Tensor, real: Tensor) -> Tensor:
+    """Unbiased estimate from samples ``[M, R, N]`` of both, up to what does not depend on the first, ``[M]``."""
+    count = made.shape[1]
+    between = lengths(made[:, :, None] - real[:, None]).mean((1, 2))
+    within = lengths(made[:, :, None] - made[:, None]).sum((1, 2)) / (count * (count - 1))
+    return 2 * between - within
+
+
+def lengths(differences: Tensor) -> Tensor:
+    return (differences.square().sum(-1) + 1e-12).sqrt()
 
 
 def sliced_distance(made: Tensor, real: Tensor) -> Tensor:

@@ -50,11 +50,20 @@ class Loop:
         self.checkpoint, self.interval = checkpoint, interval
         self.state: dict[str, Tensor] = {}
         self.generator: Generator | None = None
+        self.inner: Loop | None = None
         self.saved = time.monotonic()
 
     def request_stop(self) -> None:
         """Ask the method to return after its current step."""
         self.interrupted = True
+        if self.inner is not None:
+            self.inner.request_stop()
+
+    def stage(self, checkpoint: Path) -> Loop:
+        """A loop for work that comes before the method's own: the same display, a checkpoint of its own."""
+        self.inner = Loop(self.display, checkpoint if self.checkpoint is not None else None, self.interval)
+        self.inner.interrupted = self.interrupted
+        return self.inner
 
     def show(self, **numbers: float) -> None:
         """Numbers worth watching: loss, acceptance rate, step size."""

@@ -7,7 +7,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from sciuq_runner.learned import before_and_after, parameter_draws
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
-from sciuq_runner.predictive import Predictive, predict
-from sciuq_runner.problem import Array, Dataset, Parameter, QuantityData
+from sciuq_runner.predictive import NOWHERE, Predictive, predict, predict_statistics, statistics
+from sciuq_runner.pretraining import Store, pretrain
+from sciuq_runner.problem import Array, Dataset, Parameter, QuantityData, Readings
 from sciuq_runner.results import (
     METRICS,
     Result,
@@ -42,7 +43,7 @@ from sciuq_runner.target import Target
 
 log = logging.getLogger(__name__)
 
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT, PRETRAINED = "checkpoint.safetensors", "pretrained"
 
 
 @dataclass
@@ -54,20 +55,24 @@ class Outcome:
     headline: float | None = None  # what a search for settings minimises: never of test readings
 
 
-def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> Outcome:
-    """Run the whole pipeline and leave its results in ``folder``."""
+def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], store: Store | None = None) -> Outcome:
+    """Run the whole pipeline and leave its results in ``folder``; what is pre-trained is kept in ``store``."""
     started = time.perf_counter()
     settings = run.settings
     dataset, target = prepare(run)
     torch.set_num_threads(settings.threads or choose_threads(target))
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
 
+    pretrained = pretrain(target.model, store or Store(folder / PRETRAINED), folder, loop)
     posterior = run.method.run(target, torch_stream(settings.seed, "method"), loop)
     trained = time.perf_counter()
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
 
-    predictives = {name: predict(target, posterior, name, data.test.x) for name, data in dataset.items()}
+    predictives = {
+        name: predict(target, posterior, name, data.test.x, clean=data.test.random) for name, data in dataset.items()
+    }
     found = {name: result_of(target, posterior, name, data, predictives[name]) for name, data in dataset.items()}
+    found |= statistic_results(target, posterior, dataset, run.problem.fields)
     for name, item in found.items():
         try:
             found[name] = calibrated(name, item, run.calibration, run.calibrators, settings.seed)
@@ -87,6 +92,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str]) -> O
         "noise": learned_noise(target, posterior),
         "parameters": learned_parameters(target, posterior, run.problem.scalars),
         "diagnostics": diagnostics,
+        **({"pretraining": pretrained} if pretrained else {}),
         "cost": cost,
         "config": {"choices": dict(choices), **{k: v for k, v in run.config.items() if k != "tracking"}},
     }
@@ -121,6 +127,39 @@ def result_of(target: Target, posterior: Posterior, name: str, data: QuantityDat
     """The predictions of one quantity at all points where something is known of it."""
     train, held_out = (predict(target, posterior, name, part.x) for part in (data.train, data.calibration))
     return collect(data, test, train, held_out)
+
+
+def statistic_results(
+    target: Target, posterior: Posterior, dataset: Dataset, fields: Iterable[str]
+) -> dict[str, Result]:
+    """Statistics of random fields over the unseen realisations, each a quantity of its own."""
+    sensed = {name: data.sensed.y for name, data in dataset.items() if data.sensed is not None}
+    found = {}
+    for name in fields if sensed else ():
+        data = dataset[name]
+        reference = statistics(torch.tensor(data.reference)[None])
+        for kind, predictive in predict_statistics(target, posterior, name, data.test.x, sensed).items():
+            own = statistic_data(name, data, reference[kind][0].numpy())
+            found[f"{name}_{kind}"] = collect(own, predictive, NOWHERE, NOWHERE)
+    return found
+
+
+def statistic_data(name: str, data: QuantityData, reference: Array) -> QuantityData:
+    """A statistic as a quantity: a function of the same points as its field, or numbers in a row."""
+    is_function = len(reference) == len(data.test.x)
+    x = data.test.x if is_function else np.arange(1.0, len(reference) + 1)[:, None]
+    nothing = Readings(np.empty((0, x.shape[1])), np.empty((0, 1)))
+    return QuantityData(
+        train=nothing,
+        test=Readings(x, reference),
+        reference=reference,
+        splits=data.splits if is_function else {"id": np.ones(len(x), dtype=bool)},
+        calibration=nothing,
+        validation=nothing,
+        coordinates=data.coordinates if is_function else ("number",),
+        clean_rl2e=True,
+        statistic_of=name,
+    )
 
 
 def calibrated(

@@ -25,6 +25,7 @@ STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": Fal
 COLORS = (MEAN, DATA, "#009E73", "#CC79A7", "#E69F00")
 STYLES = ("-", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 CALIBRATED = ("bands_*", "*_bands_*", "calibration_size")  # what depends on which calibrators there are
+N_SHOWN = 20  # realisations of a random field in its figure
 SPLIT_NAMES = {"id": "in distribution", "ood": "out of distribution"}
 
 
@@ -45,12 +46,17 @@ def draw_all(
 
     with mpl.rc_context(STYLE):
         for name, found in results.items():
+            if found.statistic_of:
+                is_function = found.coordinates == results[found.statistic_of].coordinates
+                sensors = results[found.statistic_of].train.x
+                add(statistic(name, found, sensors, title) if is_function else spectrum(name, found, title), name)
+                continue
             for suffix, label, line in lines(found):
                 heading = f"{title}{label}"
                 add(bands(name, line, heading), f"{name}{suffix}_bands")
                 for kind, standard in found.standards.items():
                     add(bands(name, line, f"{heading}, {kind}", standard), f"{name}{suffix}_bands_{kind}")
-                if np.ptp(line.aleatoric_std) > 1e-6:
+                if np.ptp(line.noise_mean) > 1e-6:
                     add(noise_bands(name, line, heading), f"{name}{suffix}_noise")
             if len(found.coordinates) == 2 and min(len(np.unique(column)) for column in found.x.T) > 2:
                 add(maps(name, found, title), f"{name}_maps")
@@ -144,17 +150,74 @@ def bands(name: str, found: Result, title: str, standard: Standard | None = None
         )
         mean = mean + standard.mean * std
     known = np.isfinite(found.reference).all()
-    for segment, label in zip(segments(found.reference[:, 0]), ["exact", *[None] * len(x)], strict=False):
-        if not known:
-            break
-        axes.plot(x[segment], found.reference[segment, 0], color=EXACT, lw=1.2, ls="--", label=label)
+    if found.train.random:
+        every = axes.plot(x, found.reference[:, :N_SHOWN], color=EXACT, lw=0.4, alpha=0.6)
+        every[0].set_label("unseen realisations")
+        every = axes.plot(found.train.x[:, 0], found.train.y[:, :N_SHOWN], ".", color=DATA, ms=3)
+        every[0].set_label("training data")
+    else:
+        for segment, label in zip(segments(found.reference[:, 0]), ["exact", *[None] * len(x)], strict=False):
+            if not known:
+                break
+            axes.plot(x[segment], found.reference[segment, 0], color=EXACT, lw=1.2, ls="--", label=label)
+        if len(found.train):
+            axes.plot(found.train.x[:, 0], found.train.y[:, 0], "o", color=DATA, ms=3.5, label="training data")
     axes.plot(x, mean, color=MEAN, lw=1.5, label="mean")
-    if len(found.train):
-        axes.plot(found.train.x[:, 0], found.train.y[:, 0], "o", color=DATA, ms=3.5, label="training data")
     axes.set(xlabel=found.coordinates[0], ylabel=name, title=title, ylim=frame(found))
     axes.margins(x=0)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=7.5)
+    ncols = 3 if found.train.random else 5
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=ncols, fontsize=7.5)
     return figure
+
+
+def statistic(name: str, found: Result, sensors: np.ndarray, title: str) -> Figure:
+    """A statistic of a random field as a function of one coordinate, with its error beside; sensors as dotted lines."""
+    figure = Figure(figsize=(6.8, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    x, mean, exact = found.x[:, 0], found.mean[:, 0], found.reference[:, 0]
+    spread = UNCALIBRATED.interval(LEVEL)[1] * found.epistemic_std[:, 0]
+    left.fill_between(x, mean - spread, mean + spread, color=TOTAL, alpha=0.5, lw=0, label="95 % epistemic")
+    left.plot(x, exact, color=EXACT, lw=1.2, ls="--", label="unseen realisations")
+    left.plot(x, mean, color=MEAN, lw=1.5, label="predicted")
+    left.set(xlabel=found.coordinates[0], ylabel=name.replace("_", ", "), ylim=padded(exact))
+    right.fill_between(x, 0, spread, color=TOTAL, alpha=0.5, lw=0)
+    error = np.abs(mean - exact)
+    right.plot(x, error, color=DATA, lw=1.5, label="absolute error")
+    right.set(xlabel=found.coordinates[0], title=f"RL2E {metrics.rl2e(found.mean, found.reference):.3g}")
+    right.set_ylim(0, 1.3 * max(float(error.max()), float(np.median(spread)), 1e-9))
+    for axes in (left, right):
+        for place in sensors[:, 0]:
+            axes.axvline(place, color=EXACT, lw=0.5, ls=":", alpha=0.6)
+        axes.margins(x=0.01)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=7.5)
+    figure.suptitle(title, fontsize=9)
+    return figure
+
+
+def spectrum(name: str, found: Result, title: str) -> Figure:
+    """Leading eigenvalues of the covariance of a random field, with 95 % epistemic intervals."""
+    figure = Figure(figsize=(4.4, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    number, mean, exact = found.x[:, 0], found.mean[:, 0], found.reference[:, 0]
+    spread = UNCALIBRATED.interval(LEVEL)[1] * found.epistemic_std[:, 0]
+    floor = 0.1 * float(exact[exact > 0].min())
+    lower = mean - np.maximum(mean - spread, np.minimum(floor, mean))  # an interval down to zero ends at the frame
+    axes.plot(number, exact, "s", color=EXACT, ms=6, mfc="none", label="unseen realisations")
+    axes.errorbar(
+        number, mean, [lower, spread], fmt="o", color=MEAN, ms=3.5, capsize=3, label="predicted, 95 % epistemic"
+    )
+    axes.set(xlabel="number", ylabel=f"eigenvalue of the covariance of {found.statistic_of}", title=title, yscale="log")
+    axes.set_ylim(bottom=floor)
+    axes.set_xticks(number)
+    axes.legend(fontsize=7.5)
+    return figure
+
+
+def padded(values: np.ndarray) -> tuple[float, float]:
+    """Limits around some values."""
+    low, high = float(values.min()), float(values.max())
+    margin = 0.3 * (high - low) or 0.5
+    return low - margin, high + margin
 
 
 def frame(found: Result) -> tuple[float, float]:
@@ -267,7 +330,8 @@ def calibration_size(name: str, found: Result, calibrators: Mapping[str, Calibra
         mean, spread = values.mean(1), values.std(1)
         axes.plot(sizes, mean, color=color, ls=style, lw=1.5, marker="o", ms=3, label=kind)
         axes.fill_between(sizes, mean - spread, mean + spread, color=color, alpha=0.12, lw=0)
-    axes.set(xlabel="calibration readings", ylabel=f"RMSCE of {name}, {SPLIT_NAMES.get(split, split)}", title=title)
+    counted = "left-out realisations" if found.calibration.random else "calibration readings"
+    axes.set(xlabel=counted, ylabel=f"RMSCE of {name}, {SPLIT_NAMES.get(split, split)}", title=title)
     worst = max([before, *(float(values.mean(1).max()) for values in errors.values())])
     axes.set(xlim=(0, sizes[-1] + 2), ylim=(0, 0.35 if worst < 0.33 else 0.6))
     axes.legend(fontsize=7.5, ncols=3)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from sciuq_runner.methods.base import Posterior
+from sciuq_runner.models.random_fields import BoundRandomFieldModel
 from sciuq_runner.problem import Array, Noise
 from sciuq_runner.target import Target
 
 CHUNK = 250_000
 """Members times points that are evaluated at once: a few hundred megabytes with derivatives."""
+
+REALISED = 4_000_000
+"""Members times points times realisations of a random field that are evaluated at once."""
+
+N_EIGENVALUES = 10
 
 
 @dataclass(frozen=True)
@@ -56,8 +64,16 @@ class Predictive:
         return np.sqrt(self.epistemic_var)
 
 
-def predict(target: Target, posterior: Posterior, quantity: str, x: Array) -> Predictive:
-    """Push the samples of a posterior through the model at ``x[N, D]``."""
+NOWHERE = Predictive.of_members(np.empty((1, 0, 1)), np.array(0.0))
+"""The prediction at no points."""
+
+
+def predict(target: Target, posterior: Posterior, quantity: str, x: Array, clean: bool = False) -> Predictive:
+    """Push the samples of a posterior through the model at ``x[N, D]``, to predict new readings there.
+
+    A member of a random field is the mean over its realisations, and their variance is a part of the aleatoric one; so
+    what is predicted is a realisation of which nothing else is known. ``clean`` leaves out the noise.
+    """
     points = target.tensor(x)
 
     def value(theta: Tensor) -> Tensor:
@@ -66,10 +82,57 @@ def predict(target: Target, posterior: Posterior, quantity: str, x: Array) -> Pr
     def noise(theta: Tensor) -> Tensor:
         return target.noise_scale(theta, quantity, points).expand(len(theta), -1, -1)
 
+    scale = posterior.evaluate_scale(noise).cpu().double().numpy()
+    variance = np.zeros(()) if clean else scale**2 * variance_factor(target.noise[quantity])
+    if isinstance(target.model, BoundRandomFieldModel):
+        chunk = max(1, REALISED // max(1, len(x) * target.model.n_realisations))
+        parts = torch.cat([moments(part) for part in posterior.chunks(value, chunk)]).cpu().numpy()
+        return Predictive.of_members(parts[..., :1], parts[..., 1:] + variance)
     chunk = max(1, min(256, CHUNK // max(1, len(x))))
     members = posterior.evaluate(value, chunk).cpu().double().numpy()
-    scale = posterior.evaluate_scale(noise).cpu().double().numpy()
-    return Predictive.of_members(members, scale**2 * variance_factor(target.noise[quantity]))
+    return Predictive.of_members(members, variance)
+
+
+def moments(values: Tensor) -> Tensor:
+    """Mean and variance over realisations ``[M, N, R]``, in double precision: ``[M, N, 2]``."""
+    values = values.double()
+    return torch.stack([values.mean(-1), values.var(-1, correction=0)], dim=-1)
+
+
+def predict_statistics(
+    target: Target, posterior: Posterior, quantity: str, x: Array, sensed: Mapping[str, Array]
+) -> dict[str, Predictive]:
+    """Statistics of a random field over new realisations, whose random inputs were ``sensed``; by name.
+
+    They are numbers that a member gives, and there is nothing random in them but theta.
+    """
+    model, points = target.model, target.tensor(x)
+    assert isinstance(model, BoundRandomFieldModel)
+
+    def value(theta: Tensor) -> Tensor:
+        return model.realise(target.weights(theta), quantity, points, sensed)
+
+    n_realisations = next(iter(sensed.values())).shape[1]
+    chunk = max(1, REALISED // max(1, len(x) * n_realisations))
+    parts = [statistics(part) for part in posterior.chunks(value, chunk)]
+    return {
+        name: Predictive.of_members(torch.cat([part[name] for part in parts]).cpu().numpy(), np.array(0.0))
+        for name in parts[0]
+    }
+
+
+def statistics(values: Tensor) -> dict[str, Tensor]:
+    """Mean, standard deviation and leading eigenvalues of the covariance matrix over realisations ``[M, N, R]``.
+
+    The first two are functions of the points, ``[M, N, 1]``, the last ``[M, N_EIGENVALUES, 1]`` in descending order.
+    """
+    values = values.double()
+    mean = values.mean(-1, keepdim=True)
+    deviations = values - mean
+    covariance = deviations @ deviations.mT / values.shape[-1]
+    eigenvalues = torch.linalg.eigvalsh(covariance).flip(-1)[:, :N_EIGENVALUES, None].clamp(min=0)
+    std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
+    return {"mean": mean, "std": std, "eigenvalues": eigenvalues}
 
 
 def variance_factor(noise: Noise) -> float:

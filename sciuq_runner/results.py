@@ -18,7 +18,7 @@ from sciuq_runner.problem import Array, QuantityData, Readings
 METRICS = "metrics.json"
 PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
 
-NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "cost", "config")
+NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "pretraining", "cost", "config")
 """What ``metrics.json`` holds beside the quantities."""
 
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
@@ -36,18 +36,21 @@ class Held:
     mean: Array
     std: Array
     copies: int = 1  # rows of every reading
+    random: bool = False  # whether columns are realisations
 
     @classmethod
     def of(cls, readings: Readings, found: Predictive) -> Held:
-        return cls(readings.x, readings.y, found.mean, found.std, readings.copies)
+        return cls(readings.x, readings.y, found.mean, found.std, readings.copies, readings.random)
 
     def __len__(self) -> int:
         return len(self.x)
 
     @property
     def residuals(self) -> Array:
-        """Scaled residuals, one for every reading: the mean over its copies."""
+        """Scaled residuals, one row for every reading, the mean over its copies, or for every realisation."""
         rows = (self.y - self.mean) / self.std
+        if self.random:
+            return rows.T
         return rows.reshape(self.copies, -1, rows.shape[1]).mean(0)
 
 
@@ -73,6 +76,7 @@ class Result:
     train: Held
     calibration: Held
     standards: Mapping[str, Standard]
+    statistic_of: str = ""  # the random field that this is a statistic of
 
     @property
     def std(self) -> Array:
@@ -170,12 +174,13 @@ class Result:
             "reference": self.reference,
             "test_y": self.test_y,
             "clean_rl2e": np.array(self.clean_rl2e),
+            "statistic_of": np.array(self.statistic_of),
         }
         if self.noise_reference is not None:
             found["noise_reference"] = self.noise_reference
         for name, held in (("train", self.train), ("calibration", self.calibration)):
             found |= {f"{name}_x": held.x, f"{name}_y": held.y, f"{name}_mean": held.mean, f"{name}_std": held.std}
-            found[f"{name}_copies"] = np.array(held.copies)
+            found |= {f"{name}_copies": np.array(held.copies), f"{name}_random": np.array(held.random)}
         found |= {f"split_{split}": mask for split, mask in self.splits.items()}
         for prefix, standard in self.calibrated.items():
             found[f"{prefix}mean"] = self.mean + self.std * standard.mean
@@ -200,6 +205,7 @@ def collect(data: QuantityData, test: Predictive, train: Predictive, calibration
         Held.of(data.train, train),
         Held.of(data.calibration, calibration),
         {},
+        data.statistic_of,
     )
 
 
@@ -250,8 +256,10 @@ def read_results(folder: Path) -> dict[str, Result]:
 
 def _read(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str, Standard]) -> Result:
     def held(name: str) -> Held:
-        x, y, mean, std, copies = (arrays[f"{prefix}{name}_{part}"] for part in ("x", "y", "mean", "std", "copies"))
-        return Held(x, y, mean, std, int(copies))
+        x, y, mean, std, copies, random = (
+            arrays[f"{prefix}{name}_{part}"] for part in ("x", "y", "mean", "std", "copies", "random")
+        )
+        return Held(x, y, mean, std, int(copies), bool(random))
 
     masks = f"{prefix}split_"
     return Result(
@@ -270,6 +278,7 @@ def _read(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str, Stan
         train=held("train"),
         calibration=held("calibration"),
         standards=standards,
+        statistic_of=str(arrays[f"{prefix}statistic_of"]),
     )
 
 

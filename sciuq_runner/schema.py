@@ -24,6 +24,7 @@ T = TypeVar("T")
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Interval(gt=0, lt=1)]
+Share = Annotated[float, Interval(gt=0, le=1)]
 Count = Annotated[int, Ge(1)]
 Dtype = Literal["float32", "float64"]
 
@@ -95,6 +96,9 @@ def construct(cls: type[T], values: Mapping[str, Any], key: str, trust: Sequence
     for name, value in values.items():
         if isinstance(value, Mapping) and Factory in _plain_types(hints[name]):
             value = Factory(locate(value.get("_target_", ""), f"{prefix}{name}", trust), _settings(value))
+        if isinstance(value, Mapping) and dataclasses.is_dataclass(hints[name]):
+            checked[name] = construct(hints[name], value, f"{prefix}{name}", trust)
+            continue
         checked[name] = check(value, hints[name], f"{prefix}{name}")
     try:
         return cls(**checked)

@@ -91,13 +91,14 @@ class Target:
             dtype,
             torch.device(device),
         )
-        self.noise = dict(noise)
+        conditions = model.conditions()
+        self.noise = {**noise, **{name: known for name, (_, known) in conditions.items()}}
         learned = [noise.group or name for name, noise in self.noise.items() if noise.kind == "learned"]
         self.noise_groups = list(dict.fromkeys(learned))
         self.learns_prior = model.prior.hyperprior is not None
         self.n_weights = model.n_params
         self.size = self.n_weights + len(self.noise_groups) + self.learns_prior
-        self.terms = self.make_terms(readings)
+        self.terms = self.make_terms({**readings, **{name: zeros for name, (zeros, _) in conditions.items()}})
         self.validation_terms = self.make_terms(validation or {})
         self.n_readings = sum(term.n_readings for term in self.terms if not term.is_condition)
 

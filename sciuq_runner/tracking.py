@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -18,6 +19,7 @@ from typing import Any, Literal
 from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
 from sciuq_runner.errors import ConfigError, first_line
+from sciuq_runner.files import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ OUTPUTS = (
     "predictions.npz",
     "calibration.json",
     "distributions.npz",
+    "prior.npz",
     "samples.safetensors",
     "run.log",
     "figures",
@@ -143,6 +146,32 @@ class Tracker:
         if self.run_id is not None and path.is_file():
             self.client.log_artifact(self.run_id, str(path))
 
+    def keep_pretrained(self, key: str, path: Path) -> None:
+        """Keep the product of pre-training with the run that made it."""
+
+        def keep() -> None:
+            assert self.run_id is not None
+            self.client.log_artifact(self.run_id, str(path), "pretrained")
+            self.client.set_tag(self.run_id, "pretrained", key)
+
+        guarded(keep, "keep what was pre-trained")
+
+    def find_pretrained(self, key: str, folder: Path) -> Path | None:
+        """Bring the product of an earlier run into ``folder``; None if there is none."""
+        found: list[Path] = []
+
+        def find() -> None:
+            runs = self.client.search_runs([self.experiment_id], f"tags.pretrained = '{key}'", max_results=1)
+            if runs:
+                name = f"{key}.safetensors"
+                with tempfile.TemporaryDirectory() as temporary:
+                    here = self.client.download_artifacts(runs[0].info.run_id, f"pretrained/{name}", temporary)
+                    write_atomically(folder / name, lambda target: shutil.copyfile(here, target))
+                found.append(folder / name)
+
+        guarded(find, "look for what was pre-trained")
+        return found[0] if found else None
+
     def log_model(self, folder: Path) -> None:
         """Log the emulator as a pyfunc that our own code loads: data only, nothing pickled."""
         import mlflow
@@ -192,6 +221,7 @@ def quieten() -> None:
     warnings.filterwarnings("ignore", module="mlflow")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     for name in ("mlflow", "alembic", "mlflow.store.db.utils", "urllib3"):

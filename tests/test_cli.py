@@ -81,7 +81,7 @@ def check_folder(folder: Path) -> None:
                 assert np.isfinite(arrays[f"{q}_{name}"]).all()
             assert len(arrays[f"{q}_mean"]) == len(arrays[f"{q}_x"])
             figures = {path.name for path in (folder / "figures").glob("*.png")}
-            assert f"{q}_calibration.png" in figures
+            assert (f"{q}.png" if str(arrays[f"{q}_statistic_of"]) else f"{q}_calibration.png") in figures
     assert (folder / "samples.safetensors").stat().st_size > 1000
     assert (folder / ".hydra" / "config.yaml").exists()
     assert "unknowns" in (folder / "run.log").read_text()

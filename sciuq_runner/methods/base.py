@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -30,8 +30,13 @@ class Posterior:
 
     def evaluate(self, function: Callable[[Tensor], Tensor], chunk: int = 256) -> Tensor:
         """Apply a batched function to all samples, in chunks that keep memory bounded."""
-        with torch.no_grad():
-            return torch.cat([function(part) for part in self.theta.split(chunk)])
+        return torch.cat(list(self.chunks(function, chunk)))
+
+    def chunks(self, function: Callable[[Tensor], Tensor], chunk: int) -> Iterator[Tensor]:
+        """The same chunk by chunk, for what is too large to keep of all samples."""
+        for part in self.theta.split(chunk):
+            with torch.no_grad():
+                yield function(part)
 
     def evaluate_scale(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """The same for a noise or prior scale, which is never linearised or combined."""
@@ -51,7 +56,7 @@ class LinearisedPosterior(Posterior):
 
     centre: Tensor = field(default_factory=lambda: torch.empty(0))
 
-    def evaluate(self, function: Callable[[Tensor], Tensor], chunk: int = 256) -> Tensor:
+    def chunks(self, function: Callable[[Tensor], Tensor], chunk: int) -> Iterator[Tensor]:
         def single(theta: Tensor) -> Tensor:
             return function(theta[None])[0]
 
@@ -59,8 +64,9 @@ class LinearisedPosterior(Posterior):
             parts: tuple[Tensor, ...] = torch.func.jvp(single, (self.centre,), (direction,))
             return parts[0] + parts[1]
 
-        with torch.no_grad():
-            return torch.cat([vmap(tangent)(part - self.centre) for part in self.theta.split(chunk)])
+        for part in self.theta.split(chunk):
+            with torch.no_grad():
+                yield vmap(tangent)(part - self.centre)
 
     def evaluate_scale(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         with torch.no_grad():
@@ -78,10 +84,9 @@ class CombinedPosterior(Posterior):
 
     weights: Tensor = field(default_factory=lambda: torch.empty(0))
 
-    def evaluate(self, function: Callable[[Tensor], Tensor], chunk: int = 256) -> Tensor:
+    def chunks(self, function: Callable[[Tensor], Tensor], chunk: int) -> Iterator[Tensor]:
         with torch.no_grad():
-            basis = torch.cat([function(part) for part in self.theta.split(chunk)])
-            return torch.tensordot(self.weights, basis, dims=1)
+            yield torch.tensordot(self.weights, torch.cat(list(super().chunks(function, chunk))), dims=1)
 
     def evaluate_scale(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         with torch.no_grad():

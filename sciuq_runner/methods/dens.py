@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from sciuq_runner.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.optim import Trainer
+from sciuq_runner.optim import Trainer, cosine_cycles
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target import Target
 
@@ -25,7 +25,8 @@ class DEns(Method):
     .. math:: \mathcal L(\theta) = \sum_i \|u_i - u_\theta(x_i)\|^2 + \text{wd}\,\|\theta\|^2,
 
     (several quantities weighted by their noise), and otherwise the sum of negative log-likelihoods in place of the
-    squares. Without ``weight_decay`` the members are maxima of the posterior: the decay is that of the prior.
+    squares. Without ``weight_decay`` the members are maxima of the posterior: the decay is that of the prior. The
+    learning rate falls to ``final_rate`` along a half cosine where that is given.
 
     ``anchored`` members (Pearce et al. 2020, randomised maximum a posteriori) are drawn to anchors from the prior
     instead of to zero, and fit readings with fresh noise added: samples of the posterior where the model is linear
@@ -35,6 +36,7 @@ class DEns(Method):
     n_members: Count = 10
     n_steps: Count = 20_000
     learning_rate: Positive = 1e-3
+    final_rate: Positive | None = None
     weight_decay: NonNegative | None = None
     anchored: bool = False
     compile: CompileChoice = "auto"
@@ -52,7 +54,8 @@ class DEns(Method):
             objective = AnchoredObjective(target, self.n_members, generator)
         start = target.init(self.n_members, generator)
         trainer = Trainer(objective, start, generator, loop, worth_compiling(self.compile, self.n_steps))
-        theta = trainer.run(self.n_steps, lambda _: self.learning_rate)
+        final = self.learning_rate if self.final_rate is None else self.final_rate
+        theta = trainer.run(self.n_steps, cosine_cycles(self.n_steps, 1, self.learning_rate, final))
         return optimised(theta, objective, loop)
 
 

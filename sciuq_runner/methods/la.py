@@ -183,7 +183,7 @@ class Stacked(nn.Module):
             self.scales = [
                 torch.ones_like(term.y)
                 if unit_noise and term.slot is not None  # divided out later, by the scale being learned
-                else (target.term_scale(theta[None], term) + 0 * term.y)[0]
+                else target.term_scale(theta[None], term).expand(1, *term.y.shape)[0]
                 for term in target.terms
             ]
         self.n_rows = sum(term.y.numel() for term in target.terms)
@@ -210,8 +210,17 @@ class Stacked(nn.Module):
         return self.outputs(self.free)[index.long()][:, None]
 
     def jacobian(self) -> Tensor:
-        """Derivatives of all rows, ``[n_rows, number of free weights]``."""
-        return torch.func.jacrev(self.outputs)(self.free.detach())
+        """Derivatives of all rows, ``[n_rows, number of free weights]``, along whichever there are fewer of."""
+        point = self.free.detach()
+        if self.n_rows <= len(point):
+            return torch.func.jacrev(self.outputs)(point)
+
+        def push(direction: Tensor) -> Tensor:
+            tangent: Tensor = torch.func.jvp(self.outputs, (point,), (direction,))[1]
+            return tangent
+
+        parts = torch.eye(len(point), dtype=point.dtype).split(64)  # the columns of all at once may not fit
+        return torch.cat([torch.func.vmap(push)(part) for part in parts]).T
 
     def readings(self) -> Tensor:
         """The readings, scaled like the predictions."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
+from sciuq_runner.loop import Loop
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.problem import InverseGamma, Noise, Problem, Readings
+from sciuq_runner.problem import Array, InverseGamma, Noise, Problem, Readings
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,26 @@ class Prior:
 
     scale: float = 1.0
     hyperprior: InverseGamma | None = None
+
+
+class Pretraining(ABC):
+    """A stage of its own before inference, whose product is kept and found again by the hash of what makes it."""
+
+    @abstractmethod
+    def key(self) -> str:
+        """The hash of all that the product depends on."""
+
+    @abstractmethod
+    def run(self, loop: Loop) -> dict[str, Tensor]:
+        """Train; returns the state of the model, as far as it came where the loop was interrupted."""
+
+    @abstractmethod
+    def kept(self) -> dict[str, Tensor]:
+        """The last state that was good, where a training fails."""
+
+    @abstractmethod
+    def judge(self) -> tuple[dict[str, float], Mapping[str, Array]]:
+        """How good the product that the model holds is: numbers, and arrays for a figure."""
 
 
 class BoundModel(ABC):
@@ -62,12 +83,21 @@ class BoundModel(ABC):
         """The weights as a row of matrices of these shapes; one column if the model has no layers."""
         return [(self.n_params, 1)]
 
+    def conditions(self) -> Mapping[str, tuple[Readings, Noise]]:
+        """What must hold beside the readings: values of further quantities of :meth:`observe`, and how well."""
+        return {}
+
+    def pretraining(self) -> Pretraining | None:
+        """What has to be learned before theta; None if nothing."""
+        return None
+
     def state(self) -> dict[str, Tensor]:
         """What the model holds beside theta: pre-trained weights, statistics of the readings. Saved with samples."""
         return {}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Take back what :meth:`state` gave."""
+        assert not state, "this model holds nothing beside theta"
 
     @abstractmethod
     def init(self, n_members: int, generator: Generator) -> Tensor:

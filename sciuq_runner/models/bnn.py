@@ -101,12 +101,11 @@ class BoundBNN(BoundModel):
         prior: Prior,
         predicted: Mapping[str, Noise] | None = None,
     ) -> None:
-        self.problem, self.networks, self.prior = problem, dict(networks), prior
+        self.problem, self.prior = problem, prior
         self.predicted = dict(predicted or {})
         self.scalars = dict(problem.scalars)
         self.n_scalars = len(self.scalars)
-        self.sizes = [network.n_params for network in self.networks.values()]
-        self.n_params = sum(self.sizes) + self.n_scalars
+        self.set_networks(networks)
         self.columns = {
             quantity: {
                 name: [problem.coordinates_of(quantity).index(c) for c in spec.coordinates]
@@ -116,6 +115,12 @@ class BoundBNN(BoundModel):
             for quantity in problem.noise
         }
         self.asked = {quantity: self.ask(quantity) for quantity in problem.noise}
+
+    def set_networks(self, networks: Mapping[str, Network]) -> None:
+        """Lay out theta."""
+        self.networks = dict(networks)
+        self.sizes = [network.n_params for network in self.networks.values()]
+        self.n_params = sum(self.sizes) + self.n_scalars
 
     def ask(self, quantity: str) -> dict[str, dict[str, Index]]:
         """Run the physics of a quantity once on stand-ins, to learn which derivatives it needs."""
@@ -133,20 +138,19 @@ class BoundBNN(BoundModel):
         return {name: item.value(z[:, i]) for i, (name, item) in enumerate(self.scalars.items())}
 
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
-        parts, columns, asked = self.parts(theta), self.columns[quantity], self.asked[quantity]
+        parts, asked = self.parts(theta), self.asked[quantity]
         fields = {
             name: NetworkField(
-                self.networks[name],
-                parts[name],
-                columns[name],
-                self.problem.fields[name].n_outputs,
-                asked[name],
+                self.networks[name], parts[name], columns, self.problem.fields[name].n_outputs, asked[name]
             )
-            for name in columns
+            for name, columns in self.columns[quantity].items()
         }
-        numbers = self.parameters(theta[:, self.n_params - self.n_scalars :])
-        scalars = {name: value[:, None, None] for name, value in numbers.items()}
-        return self.problem.observe(quantity, Unknowns(fields, scalars), x)
+        return self.problem.observe(quantity, Unknowns(fields, self.numbers(theta)), x)
+
+    def numbers(self, theta: Tensor) -> dict[str, Tensor]:
+        """The unknown numbers as physics sees them."""
+        found = self.parameters(theta[:, self.n_params - self.n_scalars :])
+        return {name: value[:, None, None] for name, value in found.items()}
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         noise = self.predicted[quantity]

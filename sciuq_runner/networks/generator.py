@@ -48,7 +48,7 @@ class SplitGenerator(Generator):
         self, n_inputs: int, latent: int, hidden: Sequence[int], activation: Activation, init: Init = "xavier_normal"
     ) -> None:
         self.n_inputs, self.latent = n_inputs, latent
-        self.branch = MLP(latent, latent, hidden, activation, init)
+        self.branch = MLP(latent, latent, hidden, activation, "xavier_normal")
         self.trunk = MLP(n_inputs, latent, hidden, activation, init)
         self.n_params = self.branch.n_params + self.trunk.n_params
 

@@ -1,0 +1,97 @@
+"""Pre-training as a stage of its own: trained once, kept, and found again by the hash of what made it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from torch import Tensor
+
+from sciuq_runner import files
+from sciuq_runner.errors import ConfigError, RunError
+from sciuq_runner.loop import Loop
+from sciuq_runner.models.base import BoundModel, Pretraining
+from sciuq_runner.problem import Array
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT, LAST_GOOD, PRIOR = "pretraining.safetensors", "last_good.safetensors", "prior.npz"
+
+
+class Archive(Protocol):
+    """A second place where products are kept, beside the folder: MLflow."""
+
+    def find_pretrained(self, key: str, folder: Path) -> Path | None: ...
+    def keep_pretrained(self, key: str, path: Path) -> None: ...
+
+
+class Store:
+    """Products of pre-training in a folder, by their hash."""
+
+    def __init__(self, folder: Path, archive: Archive | None = None) -> None:
+        self.folder, self.archive = folder, archive
+
+    def path(self, key: str) -> Path:
+        return self.folder / f"{key}.safetensors"
+
+    def find(self, key: str) -> tuple[dict[str, Tensor], str] | None:
+        """The product and where it was found."""
+        path = self.path(key)
+        if not path.is_file() and self.archive is not None:
+            path = self.archive.find_pretrained(key, self.folder) or path
+        if not path.is_file():
+            return None
+        try:
+            return files.read_tensors(path)[0], str(path)
+        except ConfigError as error:
+            log.warning("%s; it is made anew.", error)
+            return None
+
+    def keep(self, key: str, state: Mapping[str, Tensor]) -> Path:
+        files.write_tensors(self.path(key), state, {"key": key})
+        if self.archive is not None:
+            self.archive.keep_pretrained(key, self.path(key))
+        return self.path(key)
+
+
+def pretrain(model: BoundModel, store: Store, folder: Path, loop: Loop) -> dict[str, float]:
+    """Give a model what it needs before inference: from the store, or by training. Returns how good it is."""
+    stage = model.pretraining()
+    if stage is None:
+        return {}
+    started, key = time.perf_counter(), stage.key()
+    found = store.find(key)
+    if found is not None:
+        model.load_state(found[0])
+        log.info("Pre-training was done before: reusing %s.", found[1])
+    else:
+        log.info("Pre-training the model on historical data; it will be found again as %s.", store.path(key))
+        model.load_state(train(stage, folder, loop))
+        store.keep(key, model.state())
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    numbers, arrays = stage.judge()
+    files.write_npz(folder / PRIOR, arrays)
+    return {**numbers, "reused": float(found is not None), "train_s": time.perf_counter() - started}
+
+
+def train(stage: Pretraining, folder: Path, loop: Loop) -> dict[str, Tensor]:
+    """Train with checkpoints of its own; when that fails, the last good weights are kept in the run folder."""
+    own = loop.stage(folder / CHECKPOINT)
+    try:
+        state = stage.run(own)
+    except RunError as error:
+        files.write_tensors(folder / LAST_GOOD, stage.kept())
+        raise RunError(f"{error} The last good weights are in {folder / LAST_GOOD}.") from error
+    if own.interrupted:
+        own.save()
+        raise KeyboardInterrupt
+    return state
+
+
+def read_prior(folder: Path) -> dict[str, Array]:
+    """Realisations of the learned prior beside historical ones; empty for runs without pre-training."""
+    path = folder / PRIOR
+    return files.read_npz(path) if path.is_file() else {}

@@ -1,0 +1,243 @@
+"""Adversarial training: the critic's slope, a process with known covariance, and what happens when it goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from sciuq_runner.problems.forward_pde import ForwardPDE
+from sciuq_runner.problems.function import Function
+from sciuq_runner.problems.mixed_pde import MixedPDE
+
+from sciuq_runner.errors import ConfigError, RunError
+from sciuq_runner.fields import Unknowns
+from sciuq_runner.gan import Adversarial, sliced_distance
+from sciuq_runner.loop import Loop, Silent
+from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
+from sciuq_runner.networks.critic import LEAK, Critic
+from sciuq_runner.pretraining import LAST_GOOD, Store, pretrain
+from sciuq_runner.problem import Dataset, FieldSpec, History, Noise, Problem, Readings
+from sciuq_runner.target import Target
+from tests.montecarlo import assert_moments
+
+SMALL = Adversarial(n_steps=12, batch=16, critic_width=8, compile="never")
+
+
+def random(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_slope_of_the_critic_and_its_penalty_agree_with_double_differentiation():
+    critic = Critic(5, (7, 6, 4))
+    gamma = critic.init(2, random())
+    samples = torch.randn(2, 9, 5, generator=random(1), dtype=torch.float64)
+    leaf, weights = samples.clone().requires_grad_(True), gamma.clone().requires_grad_(True)
+    (slope,) = torch.autograd.grad(critic.value(weights, leaf).sum(), leaf, create_graph=True)
+    torch.testing.assert_close(critic.slope(gamma, samples), slope.detach())
+    (by_graph,) = torch.autograd.grad((slope.norm(dim=-1) - 1).square().mean(), weights)
+    weights = gamma.clone().requires_grad_(True)
+    (ours,) = torch.autograd.grad((critic.slope(weights, samples).norm(dim=-1) - 1).square().mean(), weights)
+    torch.testing.assert_close(ours, by_graph)
+
+
+def test_the_critic_leaks_as_tensorflow_does():
+    critic = Critic(1, (1,))
+    gamma = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
+    assert critic.value(gamma, torch.tensor([[[-2.0], [3.0]]])).tolist() == [[pytest.approx(-2 * LEAK), 3.0]]
+
+
+def test_sliced_distance_of_shifted_samples():
+    """A shift moves every projection by its component; their mean over directions is known in closed form."""
+    real = torch.randn(4000, 3, generator=random())
+    shift = torch.tensor([0.6, 0.0, -0.8])
+    same, moved = real[torch.randperm(4000, generator=random(1))], real + shift
+    assert sliced_distance(same[None], real).item() == pytest.approx(0, abs=1e-6)
+    # E|cos| of the angle between a fixed and a random direction in three dimensions is 1/2; 200 directions
+    assert sliced_distance(moved[None], real).item() == pytest.approx(0.5, abs=4 * 0.29 / 200**0.5)
+
+
+@dataclass(frozen=True)
+class Lines(Problem):
+    """Straight lines through readings, with a history of others."""
+
+    direct: ClassVar = ("u",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", {"u": FieldSpec(("x",))})
+
+    @property
+    def noise(self) -> Mapping[str, Noise]:
+        return {"u": Noise("known", 0.3)}
+
+    @property
+    def n_calibration_points(self) -> int:
+        return 0
+
+    def observe(self, quantity: str, unknowns: Unknowns, x: torch.Tensor) -> torch.Tensor:
+        return unknowns[quantity](x)
+
+    def dataset(self, rng: np.random.Generator) -> Dataset:
+        raise AssertionError("the tests bring their own data")
+
+    def history(self, rng: np.random.Generator) -> Mapping[str, History]:
+        x = np.linspace(-1, 1, 5)
+        slope, offset = rng.standard_normal((2, 100))
+        return {"u": History(x[:, None], np.outer(x, slope) + offset)}
+
+
+@dataclass(frozen=True)
+class Process(Lines):
+    """A Gaussian process in place of lines."""
+
+    x: ClassVar = np.linspace(-1, 1, 11)
+    mean: ClassVar = np.sin(np.pi * x)
+    covariance: ClassVar = np.exp(-np.square(x[:, None] - x) / (2 * 0.5**2))
+
+    def history(self, rng: np.random.Generator) -> Mapping[str, History]:
+        return {"u": History(self.x[:, None], rng.multivariate_normal(self.mean, self.covariance, 5000).T)}
+
+
+def test_learns_a_gaussian_process_with_known_covariance():
+    """Mean and leading eigenvalues within 15 %, against the process and not against its sample."""
+    problem = Process()
+    settings = Adversarial(n_steps=3000, learning_rate=1e-3, batch=64, critic_width=64)
+    model = GANFP(latent=10, width=64, gan=settings).bind(problem, problem.noise)
+    assert isinstance(model, BoundGenerators)
+    model.load_state(model.pretraining().run(Loop()))
+    z = torch.randn(20_000, 10, generator=random(), dtype=torch.float64)
+    with torch.no_grad():
+        made = model.observe(z, "u", torch.tensor(problem.x[:, None]))[..., 0].numpy()
+    assert np.linalg.norm(made.mean(0) - problem.mean) < 0.15 * np.linalg.norm(problem.mean)
+    ours, theirs = (np.linalg.eigvalsh(part)[::-1][:3] for part in (np.cov(made.T), problem.covariance))
+    np.testing.assert_allclose(ours, theirs, rtol=0.15)
+
+
+def bound(**settings: object) -> BoundGenerators:
+    problem = Lines()
+    model = GANFP(latent=3, width=8, gan=SMALL, **settings).bind(problem, problem.noise)  # type: ignore[arg-type]
+    assert isinstance(model, BoundGenerators)
+    return model
+
+
+def test_posterior_over_a_linear_generator_is_the_exact_gaussian_one():
+    """Without hidden layers u is linear in z: Bayesian linear regression in the features of the generator."""
+    model = bound(depth=0)
+    model.load_state({"beta": model.physics.init(1, random(3)) + 0.3})
+    x = np.linspace(-1, 1, 6)[:, None]
+    y = 0.5 * x + 0.2
+    target = Target(model, model.problem.noise, {"u": Readings(x, y)}, dtype=torch.float64)
+    basis = torch.cat([torch.zeros(1, 3), torch.eye(3)]).double()
+    values = model.observe(basis, "u", torch.tensor(x))[..., 0].numpy()
+    features, offset = (values[1:] - values[0]).T, values[0]
+    precision = np.eye(3) + features.T @ features / 0.3**2
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ features.T @ (y[:, 0] - offset) / 0.3**2
+    method = HMC(n_chains=8, n_burn=300, n_samples=8000, n_leapfrog=10, thin=1, step_size=0.1, compile="never")
+    posterior = method.run(target, random(4), Loop())
+    assert_moments(posterior.theta.unflatten(0, (8, -1)), mean, covariance)
+
+
+def test_derivatives_of_generated_fields_reach_the_physics():
+    problem = MixedPDE()
+    model = GANFP(latent=3, width=8).bind(problem, replace_noise(problem))
+    assert isinstance(model, BoundGenerators)
+    model.load_state({"beta": model.physics.init(1, random())})
+    theta = torch.randn(2, 3, generator=random(1), dtype=torch.float64)
+    points = torch.rand(4, 2, generator=random(2), dtype=torch.float64)
+
+    def u(x: torch.Tensor) -> torch.Tensor:
+        return model.observe(theta, "u", x)
+
+    step = 1e-4
+    t, x = (torch.tensor(unit, dtype=torch.float64) * step for unit in ([1.0, 0.0], [0.0, 1.0]))
+    u_t = (u(points + t) - u(points - t)) / (2 * step)
+    u_xx = (u(points + x) - 2 * u(points) + u(points - x)) / step**2
+    rate = model.observe(theta, "lambda", points[:, 1:])
+    # differences of second order: an error of step^2 and rounding of 1e-16 / step^2
+    torch.testing.assert_close(
+        model.observe(theta, "f", points), u_t - 0.01 * u_xx + rate * u(points) ** 3, rtol=1e-5, atol=1e-6
+    )
+
+
+def replace_noise(problem: MixedPDE) -> Mapping[str, Noise]:
+    return replace(problem, learn_noise=False).noise
+
+
+def test_pretraining_is_found_again_by_what_made_it(tmp_path, caplog):
+    store = Store(tmp_path / "store")
+    first, again, other = bound(), bound(), bound(pretrain_seed=1)
+    found = pretrain(first, store, tmp_path, Loop())
+    assert found["reused"] == 0
+    assert pretrain(again, store, tmp_path, Loop())["reused"] == 1
+    torch.testing.assert_close(again.weights, first.weights)
+    assert other.pretraining().key() != first.pretraining().key()
+    assert {"distance", "u_mean_error", "u_spectrum_error", "u_value_distance"} < set(found)
+    Store(tmp_path / "store").path(first.pretraining().key()).write_bytes(b"half")
+    assert pretrain(bound(), store, tmp_path, Loop())["reused"] == 0  # a damaged file is made anew
+
+
+def test_pretraining_goes_on_where_it_was_interrupted(tmp_path):
+    class Stop(Silent):
+        def update(self, done: int, numbers: dict[str, float]) -> None:
+            if done == 5:
+                loop.request_stop()
+
+    whole = bound()
+    pretrain(whole, Store(tmp_path / "a"), tmp_path / "a", Loop())
+    loop = Loop(Stop(), tmp_path / "b" / "checkpoint.safetensors", 1e9)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(bound(), Store(tmp_path / "b"), tmp_path / "b", loop)
+    resumed = bound()
+    pretrain(resumed, Store(tmp_path / "b"), tmp_path / "b", Loop(None, tmp_path / "b" / "checkpoint.safetensors", 1e9))
+    torch.testing.assert_close(resumed.weights, whole.weights, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("fault", "said"), [("nan", "NaN or infinite"), ("constant", "collapsed")])
+def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_weights(tmp_path, fault, said):
+    model = bound()
+    stage = model.pretraining()
+    good = stage.simulate
+
+    def simulate(beta: torch.Tensor, z: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        made = good(beta, z, noise)
+        return made * float("nan") if fault == "nan" else made * 0
+
+    stage.simulate = simulate  # type: ignore[method-assign]
+    model.pretraining = lambda: stage  # type: ignore[method-assign]
+    with pytest.raises(RunError, match=said):
+        pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
+    assert (tmp_path / LAST_GOOD).is_file()
+    assert not list((tmp_path / "store").glob("*"))
+
+
+@pytest.mark.parametrize(
+    "problem", [ForwardPDE(), MixedPDE(case="steep"), MixedPDE(case="heteroscedastic")], ids=["none", "steep", "noise"]
+)
+def test_problems_without_a_fitting_history_are_refused(problem):
+    with pytest.raises(ConfigError, match="use model=bnn"):
+        GANFP().bind(problem, problem.noise)
+
+
+def test_historical_noise_is_that_of_the_case():
+    history = Function(case="heteroscedastic", n_history=4000).history(np.random.default_rng(0))["u"]
+    clean = Function(n_history=4000).history(np.random.default_rng(0))["u"]
+    assert history.noise is None
+    assert clean.noise == 0
+    scale = (history.y - clean.y).std(1)
+    # the standard deviation of a sample of 4000 is known to one part in sqrt(8000)
+    np.testing.assert_allclose(scale, 0.5 * np.abs(history.x[:, 0]), rtol=4 / 8000**0.5, atol=1e-12)
+
+
+def test_the_history_of_the_mixed_problem_holds_the_truth_at_the_end_of_its_range():
+    problem = MixedPDE()
+    history = problem.history(np.random.default_rng(0))
+    x = history["lambda"].x[:, 0]
+    assert np.ptp(history["u"].y, axis=1).max() == 0
+    np.testing.assert_allclose(history["u"].y[:21, 0], problem.solution(x, np.zeros(1))[0], atol=1e-8)
+    nearest = np.abs(history["lambda"].y - problem.reaction(x)[:, None]).max(0).min()
+    assert nearest < 0.1
