@@ -133,10 +133,11 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
     refuse_model(run.problem, run.model)
     dataset = run.problem.dataset(stream(settings.seed, "data"))
     readings = {name: data.train for name, data in dataset.items()}
+    model = run.model.bind(run.problem, run.problem.noise, readings)
     target = Target(
-        run.model.bind(run.problem, run.problem.noise, readings),
+        model,
         run.problem.noise,
-        readings,
+        readings if model.uses_readings else {},
         {name: data.validation for name, data in dataset.items()},
         temperature=settings.temperature,
         dtype=getattr(torch, settings.dtype),
@@ -150,6 +151,11 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
                 )
     if settings.gold not in (None, "auto"):
         gold_standard(settings.gold, target, dataset, settings.seed)
+    if not model.uses_readings and not run.method.draws_priors:
+        raise ConfigError(
+            f"{type(run.model).__name__} has learned from the readings before inference, which only has to draw from "
+            "the prior that is left: use method=hmc, nuts or ld."
+        )
     refusal = run.method.refuse(target)
     if refusal:
         raise ConfigError(refusal)

@@ -47,8 +47,9 @@ class Adversarial:
     .. math:: 2 E\|s - r\| - E\|s - s'\| - E\|r - r'\|
 
     between made s and real r, which needs no opponent: in trials, means and spectra settled in a few thousand steps
-    with it and swung by a third without. Zero is the game as in the paper. The weights kept are an average over the last steps (``averaging`` is the weight of the
-    past), since those of a single step circle around the solution.
+    with it and swung by a third without. Zero is the game as in the paper. The learning rate falls to zero. The weights
+    kept are an average over the last steps (``averaging`` is the weight of the past), since those of a single step
+    circle around the solution.
     """
 
     n_steps: Count = 100_000
@@ -58,7 +59,7 @@ class Adversarial:
     batch: Count = 128
     critic_width: Count = 128
     critic_depth: Count = 3
-    energy: NonNegative = 1.0
+    energy: NonNegative = 10.0
     averaging: Annotated[float, Gt(0), Lt(1)] = 0.99
     compile: CompileChoice = "auto"
 

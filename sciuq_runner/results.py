@@ -23,6 +23,9 @@ NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "pretraining", "cost", "
 
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
 
+KINDS = {"copies": 1, "random": 0}
+"""What readings are unless a file says otherwise: those of earlier versions do not."""
+
 Panels = Mapping[str, Mapping[str, Array]]
 """Samples of distributions before and after learning, by panel and label of a figure."""
 
@@ -256,9 +259,8 @@ def read_results(folder: Path) -> dict[str, Result]:
 
 def _read(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str, Standard]) -> Result:
     def held(name: str) -> Held:
-        x, y, mean, std, copies, random = (
-            arrays[f"{prefix}{name}_{part}"] for part in ("x", "y", "mean", "std", "copies", "random")
-        )
+        x, y, mean, std = (arrays[f"{prefix}{name}_{part}"] for part in ("x", "y", "mean", "std"))
+        copies, random = (arrays.get(f"{prefix}{name}_{part}", default) for part, default in KINDS.items())
         return Held(x, y, mean, std, int(copies), bool(random))
 
     masks = f"{prefix}split_"
@@ -278,7 +280,7 @@ def _read(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str, Stan
         train=held("train"),
         calibration=held("calibration"),
         standards=standards,
-        statistic_of=str(arrays[f"{prefix}statistic_of"]),
+        statistic_of=str(arrays.get(f"{prefix}statistic_of", "")),
     )
 
 

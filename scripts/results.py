@@ -1,6 +1,6 @@
 """Tables of docs/results from the runs of an MLflow experiment, beside the values of the paper.
 
-    python scripts/results.py [--uri sqlite:///.../mlflow.db] [--experiment sciuq] [--output docs/results]
+    python scripts/results.py [--uri sqlite:///.../mlflow.db ...] [--experiment sciuq] [--output docs/results]
 
 Takes all finished runs of every case of `problem=function` at paper fidelity and writes one row per method: mean and
 standard deviation over seeds of every metric, and, where `paper.yaml` has its value, whether that is met (better, or
@@ -42,27 +42,28 @@ PAPER = Path(__file__).parent.parent / "docs" / "results" / "paper.yaml"
 def parse_options(description: str | None) -> argparse.Namespace:
     """Where runs are, and where pages go."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--uri", default=f"sqlite:///{Path.cwd() / 'mlflow.db'}")
+    parser.add_argument("--uri", nargs="+", default=[f"sqlite:///{Path.cwd() / 'mlflow.db'}"])
     parser.add_argument("--experiment", default="sciuq")
     parser.add_argument("--output", type=Path, default=PAPER.parent)
     return parser.parse_args()
 
 
-def finished_runs(uri: str, experiment: str, condition: str) -> list[Run]:
-    """The finished runs of an experiment for which ``condition`` holds."""
-    client = MlflowClient(uri)
-    found = client.get_experiment_by_name(experiment)
-    if found is None:
-        raise SystemExit(f"There is no experiment {experiment} at {uri}.")
-    query = f"attributes.status = 'FINISHED' and {condition}"
-    return list(client.search_runs([found.experiment_id], query, max_results=5000))
+def finished_runs(uris: list[str], experiment: str, condition: str) -> list[Run]:
+    """The finished runs of an experiment for which ``condition`` holds, of all stores."""
+    runs: list[Run] = []
+    for uri in uris:
+        client = MlflowClient(uri)
+        found = client.get_experiment_by_name(experiment)
+        if found is None:
+            raise SystemExit(f"There is no experiment {experiment} at {uri}.")
+        query = f"attributes.status = 'FINISHED' and {condition}"
+        runs += client.search_runs([found.experiment_id], query, max_results=5000)
+    return runs
 
 
-def of_sweep(runs: list[Run], uri: str, name: str) -> list[Run]:
+def of_sweep(runs: list[Run], parents: list[Run], name: str) -> list[Run]:
     """The jobs of the sweeps that were started with ``experiment=name``."""
-    client = MlflowClient(uri)
-    parents = {run.data.tags.get("mlflow.parentRunId") for run in runs} - {None}
-    ours = {parent for parent in parents if f"experiment={name}" in client.get_run(parent).data.tags.get("sweep", "")}
+    ours = {run.info.run_id for run in parents if f"experiment={name}" in run.data.tags["sweep"]}
     return [run for run in runs if run.data.tags.get("mlflow.parentRunId") in ours]
 
 
@@ -309,12 +310,13 @@ def head(title: str, experiment: str, runs: list[Run]) -> str:
 def main() -> None:
     options = parse_options(__doc__)
     runs = finished_runs(options.uri, options.experiment, "params.problem = 'function'")
+    parents = finished_runs(options.uri, options.experiment, "tags.sweep != ''")
     paper = yaml.safe_load(PAPER.read_text())
     options.output.mkdir(parents=True, exist_ok=True)
     pages: dict[str, str] = {}
     sweeps = {"epistemic_growth": growth, "network_size": network_size, "calibration_size": calibration_size}
     for name, page in sweeps.items():
-        swept = of_sweep(runs, options.uri, name)
+        swept = of_sweep(runs, parents, name)
         if swept:
             pages[f"{name}.md"] = page(swept, options.output)
         ids = {run.info.run_id for run in swept}

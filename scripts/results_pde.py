@@ -1,6 +1,6 @@
 """The page docs/results/pde.md from the runs of an MLflow experiment, beside the values of the paper.
 
-    python scripts/results_pde.py [--uri sqlite:///.../mlflow.db] [--experiment sciuq] [--output docs/results]
+    python scripts/results_pde.py [--uri sqlite:///.../mlflow.db ...] [--experiment sciuq] [--output docs/results]
 
 Takes all finished runs of `problem=mixed_pde` and `problem=forward_pde` at paper fidelity: medians over seeds, of which
 each is a new draw of the noise, with the smallest and the largest value.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -122,6 +123,8 @@ def read_posterior(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
 
 class Method(ABC):
     """The settings ``method.*`` and the algorithm; subclasses are frozen dataclasses."""
+
+    draws_priors: ClassVar[bool] = False  # whether it samples where there is no likelihood
 
     def refuse(self, target: Target) -> str | None:
         """One sentence on why this method cannot serve a target, where mathematics does not allow it."""

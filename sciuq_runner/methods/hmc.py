@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Interval
@@ -48,6 +48,8 @@ class HMC(Method):
     so stiff that the common step is too long there. Learned noise and prior scales are drawn from their
     inverse-Gamma conditionals after every transition (``scales=gibbs``), or move with theta (``joint``).
     """
+
+    draws_priors: ClassVar[bool] = True
 
     n_chains: Count = 4
     n_burn: Annotated[int, Ge(0)] = 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge
@@ -30,6 +30,8 @@ class LD(Method):
     step (Metropolis-adjusted Langevin, which is HMC with one leapfrog step) with a step size adapted in burn-in
     towards ``target_accept``, and has none. Learned scales are drawn from their conditionals after every step.
     """
+
+    draws_priors: ClassVar[bool] = True
 
     n_chains: Count = 4
     n_burn: Annotated[int, Ge(0)] = 5000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Interval
@@ -23,6 +23,8 @@ class NUTS(Method):
     Step size and a diagonal mass matrix adapt in burn-in. Chains run one after another, each from a seed of its own;
     learned scales move with theta, as logarithms.
     """
+
+    draws_priors: ClassVar[bool] = True
 
     n_chains: Count = 2
     n_burn: Annotated[int, Ge(1)] = 500

@@ -54,6 +54,7 @@ class BoundModel(ABC):
     n_params: int
     prior: Prior
     n_scalars: int = 0
+    uses_readings: bool = True  # or has all that is known of them from pre-training, theta being left to its prior
 
     @abstractmethod
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:

@@ -94,17 +94,15 @@ def test_kronecker_factors_know_an_unknown_number_with_a_prior_of_its_own():
     assert_covariance(draw(target, hessian="kron"), expected.inverse())
 
 
-@pytest.mark.parametrize("n_readings", [5, 40])
+@pytest.mark.parametrize("n_readings", [2, 40])
 def test_rows_are_scaled_each_by_its_own_noise_and_derived_either_way(n_readings):
     """Fewer rows than weights, and more: the derivative of a linear model is its features over the noise."""
     rng = np.random.default_rng(1)
     x, scale = rng.standard_normal((n_readings, 2)), rng.uniform(0.1, 1.0, (n_readings, 1))
     y = x @ np.ones((2, 1))
-    model = BoundBNN(Plane(), {"u": MLP(2, 4, ())}, Prior(1.0))
-    target = Target(model, {"u": Noise("known", scale)}, {"u": Readings(x, y * np.ones(4))}, dtype=torch.float64)
-    stacked = Stacked(target, target.init(1, torch.Generator().manual_seed(0))[0], torch.ones(12, dtype=torch.bool))
-    np.testing.assert_allclose(stacked.readings().reshape(-1, 4), y / scale * np.ones(4))
-    found = stacked.jacobian().reshape(n_readings, 4, 12)
+    model = BoundBNN(Plane(), {"u": MLP(2, 1, ())}, Prior(1.0))
+    target = Target(model, {"u": Noise("known", scale)}, {"u": Readings(x, y)}, dtype=torch.float64)
+    stacked = Stacked(target, target.init(1, torch.Generator().manual_seed(0))[0], torch.ones(3, dtype=torch.bool))
+    np.testing.assert_allclose(stacked.readings(), (y / scale)[:, 0])
     features = np.concatenate([x, np.ones((n_readings, 1))], axis=1) / scale
-    expected = np.einsum("nf,od->nofd", features, np.eye(4)).reshape(n_readings, 4, 12)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(stacked.jacobian(), features, atol=1e-12)

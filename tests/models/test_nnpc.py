@@ -196,7 +196,7 @@ def test_layout_of_theta_is_that_of_its_networks(data):
     bound = MODELS["nnpc_plus"].bind(SMALL, SMALL.noise, readings(data))
     assert set(bound.networks) == {"u", "lambda", "f"}
     assert sum(rows * columns for rows, columns in bound.blocks()) == bound.n_params
-    last = sum(9 * len(bound.matrices[name][1:]) + 5 for name in bound.networks)  # modes of 8, a mean of 4 units
+    last = sum(9 * len(bound.matrices[name][1:]) + 33 for name in bound.networks)  # modes of 8, a mean of 32 units
     assert int(bound.last_layer().sum()) == last
     masks = bound.dropout_masks(3, 0.5, "units", torch_stream(0, "test"))
     assert masks.shape == (3, bound.n_params)

@@ -1,0 +1,91 @@
+"""GP + PI-GAN: a Gaussian process through the readings of one quantity, then a GAN for fields that make such ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge
+
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.models.base import BoundModel
+from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
+from sciuq_runner.problem import Array, History, Noise, Problem, Readings
+from sciuq_runner.schema import Count
+from sciuq_runner.seeds import stream
+
+
+@dataclass(frozen=True)
+class GPPIGAN(GANFP):
+    r"""First the readings of the quantity ``process`` are fitted by a Gaussian process with squared exponential kernel,
+    its scale and length found by marginal likelihood. ``n_realisations`` draws of its posterior at ``n_places``
+    equidistant places, and of all other readings with their noise taken off, then train a generator through the
+    physics, as if the problem was stochastic (Section 4.4 of the paper).
+
+    All that is known from the readings is then in the generator: its input z stays standard normal, and samplers draw
+    from that. The spread of the fields is epistemic.
+    """
+
+    latent: Count = 40
+    process: str = "f"
+    n_places: Annotated[int, Ge(3)] = 101
+    n_realisations: Annotated[int, Ge(20)] = 10_000
+
+    def bind(
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+    ) -> BoundModel:
+        if self.process not in problem.noise or len(problem.coordinates_of(self.process)) != 1:
+            raise ConfigError(f"model.process={self.process} should be a quantity of one coordinate that is read.")
+        if any(not item.is_given or item.family != "gaussian" for item in noise.values()):
+            raise ConfigError("model=gp_pi_gan needs Gaussian noise of known scale: use model=bnn.")
+        if readings is None:  # a saved model, which has learned
+            model = BoundGenerators(self, problem, {})
+        else:
+            bound = super().bind(problem, noise, readings)
+            assert isinstance(bound, BoundGenerators)
+            model = bound
+        model.uses_readings = False
+        return model
+
+    def history(self, problem: Problem, readings: Mapping[str, Readings]) -> Mapping[str, History]:
+        rng, noise = stream(self.pretrain_seed, "realisations"), problem.noise
+        (coordinate,) = problem.coordinates_of(self.process)
+        seen = [
+            part.x[:, problem.coordinates_of(name).index(coordinate)]
+            for name, part in readings.items()
+            if coordinate in problem.coordinates_of(name)
+        ]
+        ends = np.concatenate(seen)
+        places = np.linspace(ends.min(), ends.max(), self.n_places)[:, None]
+        made = {}
+        for name, part in readings.items():
+            if name == self.process:
+                made[name] = History(places, self.posterior_draws(part, noise[name], places, rng))
+            elif len(part):
+                shape = (len(part), self.n_realisations)
+                scale = np.broadcast_to(np.asarray(noise[name].scale), (len(part), 1))
+                made[name] = History(part.x, part.y[:, :1] + scale * rng.standard_normal(shape))
+        return made
+
+    def posterior_draws(self, part: Readings, noise: Noise, places: Array, rng: np.random.Generator) -> Array:
+        """Realisations ``[n_places, n_realisations]`` of the process given its readings."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+        extent, spacing = float(np.ptp(places)), float(np.median(np.diff(np.sort(part.x[:, 0]))))
+        kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(extent / 5, (spacing / 2, extent * 10))  # no finer than is read
+        process = GaussianProcessRegressor(
+            kernel, alpha=np.square(noise.scale), n_restarts_optimizer=10, random_state=int(rng.integers(2**31))
+        )
+        with warnings.catch_warnings():  # of a parameter at the end of its range
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            process.fit(part.x, part.y[:, 0])
+        mean, covariance = process.predict(places, return_cov=True)
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        draws: Array = mean[:, None] + root @ rng.standard_normal((len(places), self.n_realisations))
+        return draws
