@@ -13,6 +13,7 @@ from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.dens import DEns
 from sciuq_runner.models.base import Model
 from sciuq_runner.models.random_fields import RandomFieldModel
 from sciuq_runner.problem import Dataset, Problem
@@ -151,6 +152,11 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
                 )
     if settings.gold not in (None, "auto"):
         gold_standard(settings.gold, target, dataset, settings.seed)
+    if not model.has_likelihood and not isinstance(run.method, DEns):
+        raise ConfigError(
+            f"{type(run.model).__name__} is trained against a critic and has no likelihood that this method could use: "
+            "use method=dens."
+        )
     if not model.uses_readings and not run.method.draws_priors:
         raise ConfigError(
             f"{type(run.model).__name__} has learned from the readings before inference, which only has to draw from "

@@ -80,8 +80,9 @@ class Game:
         beta: Tensor,
         generator: RandomGenerator,
         loop: Loop,
+        name: str = "pre-training",
     ) -> None:
-        self.settings, self.simulate, self.latent = settings, simulate, latent
+        self.settings, self.simulate, self.latent, self.name = settings, simulate, latent, name
         self.real, self.held, self.generator, self.loop = real, held, generator, loop
         self.critic = Critic(real.shape[1], (settings.critic_width,) * settings.critic_depth)
         gamma = self.critic.init(len(beta), generator).to(beta)
@@ -95,7 +96,7 @@ class Game:
 
     def run(self) -> Tensor:
         """Play to the end; the averaged weights of the generators, ``[M, P]``."""
-        for step in self.loop.steps("pre-training", self.settings.n_steps):
+        for step in self.loop.steps(self.name, self.settings.n_steps):
             self.advance(step)
             if (step + 1) % CHECK_EVERY == 0 or step + 1 == self.settings.n_steps:
                 self.look(step + 1)
@@ -139,7 +140,7 @@ class Game:
         state.update(zip(PLAYED, new, strict=True))
         if not torch.isfinite(loss).all():
             raise RunError(
-                f"The critic's loss became NaN or infinite in step {step} of pre-training: "
+                f"The critic's loss became NaN or infinite in step {step} of {self.name}: "
                 "try a smaller model.gan.learning_rate."
             )
 
@@ -182,13 +183,13 @@ class Game:
         self.loop.show(critic=estimate.item(), distance=distance.mean().item(), spread=spread.min().item())
         if not torch.isfinite(distance).all():
             raise RunError(
-                f"The generator gives NaN or infinite values in step {step} of pre-training: "
+                f"The generator gives NaN or infinite values in step {step} of {self.name}: "
                 "try a smaller model.gan.learning_rate."
             )
         late = step >= self.settings.n_steps / 4
         if late and spread.min() < COLLAPSED:
             raise RunError(
-                f"The generator has collapsed in step {step} of pre-training: its realisations vary "
+                f"The generator has collapsed in step {step} of {self.name}: its realisations vary "
                 f"{spread.min():.1%} as much as the data; try a smaller model.gan.learning_rate, another seed "
                 "of it or a larger model.gan.n_critic."
             )

@@ -27,7 +27,7 @@ from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import NOWHERE, Predictive, predict, predict_statistics, statistics
-from sciuq_runner.pretraining import Store, pretrain
+from sciuq_runner.pretraining import Store, pretrain, read_prior
 from sciuq_runner.problem import Array, Dataset, Parameter, QuantityData, Readings
 from sciuq_runner.results import (
     METRICS,
@@ -107,7 +107,8 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
 
         panels = before_and_after(target, posterior, stream(settings.seed, "figures"), run.problem.probes)
         write_panels(folder, panels)
-        plots.draw_all(folder / "figures", found, panels, run.calibrators, settings.seed, title_of(results))
+        parts = found, panels, run.calibrators, settings.seed, title_of(results), read_prior(folder)
+        plots.draw_all(folder / "figures", *parts)
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
     for warning in warnings:

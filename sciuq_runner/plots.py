@@ -36,8 +36,9 @@ def draw_all(
     calibrators: Mapping[str, Calibrator],
     seed: int,
     title: str,
+    prior: Mapping[str, np.ndarray] | None = None,
 ) -> list[Path]:
-    """Draw every figure that fits the quantities of a problem."""
+    """Draw every figure that fits the quantities of a problem, and ``prior`` if one was learned."""
     drawn: list[Path] = []
 
     def add(figure: Figure, name: str) -> None:
@@ -66,6 +67,8 @@ def draw_all(
                     add(calibration_size(name, found, calibrators, seed, title), f"{name}_calibration_size")
         if panels:
             add(distributions(panels, title), "distributions")
+        if prior:
+            add(learned_prior(prior, title), "prior")
     return drawn
 
 
@@ -280,6 +283,41 @@ def distributions(panels: Panels, title: str) -> Figure:
         axes.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, 1.28))
     figure.axes[0].set_ylabel("density / peak")
     figure.suptitle(title, fontsize=9)
+    return figure
+
+
+def learned_prior(arrays: Mapping[str, np.ndarray], title: str) -> Figure:
+    """What a generator makes beside historical realisations: mean and spread, covariance, values at one place."""
+    names = [name.removesuffix("_made") for name in arrays if name.endswith("_made")]
+    figure = Figure(figsize=(7.5, 2.4 * len(names) + 0.3), layout="constrained")
+    rows = figure.subplots(len(names), 3, squeeze=False)
+    for (left, middle, right), name in zip(rows, names, strict=True):
+        x, sets = arrays[f"{name}_x"], {"history": arrays[f"{name}_real"], "generated": arrays[f"{name}_made"]}
+        colors = dict(zip(sets, (EXACT, DATA), strict=True))
+        place = int(np.argmax(sets["history"].std(1)))
+        if x.shape[1] == 1:
+            for label, part in sets.items():
+                mean, spread = part.mean(1), 2 * part.std(1)
+                left.plot(x[:, 0], mean, color=colors[label], label=label)
+                left.fill_between(x[:, 0], mean - spread, mean + spread, color=colors[label], alpha=0.2, lw=0)
+            left.set(xlabel="place", ylabel=f"{name}: mean ± 2 std")
+        else:  # places in more dimensions have no order: one against the other
+            real, made = sets["history"], sets["generated"]
+            left.plot(real.mean(1), made.mean(1), ".", color=MEAN, ms=3, label="mean")
+            left.plot(real.std(1), made.std(1), "x", color=DATA, ms=3, label="std")
+            left.axline((0, 0), slope=1, color="0.7", lw=0.8)
+            left.set(xlabel=f"{name}, history", ylabel=f"{name}, generated")
+        left.legend(fontsize=7)
+        for label, part in sets.items():
+            eigenvalues = np.linalg.eigvalsh(np.atleast_2d(np.cov(part)))[::-1][:10]
+            middle.semilogy(
+                range(1, len(eigenvalues) + 1), np.maximum(eigenvalues, 1e-12), "o-", ms=3, color=colors[label]
+            )
+            right.hist(part[place], 30, density=True, histtype="step", color=colors[label])
+        middle.set(xlabel="eigenvalue of the covariance", ylim=(1e-6 * max(sets["history"].var(1).sum(), 1e-6), None))
+        where = ", ".join(f"{value:.2g}" for value in x[place])
+        right.set(xlabel=f"{name} at {where}", ylabel="density")
+    figure.suptitle(f"{title}: learned prior", fontsize=9)
     return figure
 
 

@@ -100,6 +100,7 @@ def _redraw(folder: Path) -> list[Path]:
     from sciuq_runner import plots
     from sciuq_runner.assembly import build_calibrators
     from sciuq_runner.emulator import trusted
+    from sciuq_runner.pretraining import read_prior
     from sciuq_runner.results import read_metrics, read_panels, read_results, title_of
 
     results, panels = read_results(folder), read_panels(folder)
@@ -107,7 +108,8 @@ def _redraw(folder: Path) -> list[Path]:
     calibrators = build_calibrators(known["config"]["calibration"].get("by", {}), trusted())
     figures = folder / "figures"
     before = {path for name in results for kind in plots.CALIBRATED for path in figures.glob(f"{name}_{kind}.png")}
-    drawn = plots.draw_all(figures, results, panels, calibrators, known["config"]["seed"], title_of(known))
+    parts = results, panels, calibrators, known["config"]["seed"], title_of(known), read_prior(folder)
+    drawn = plots.draw_all(figures, *parts)
     for old in before - set(drawn):  # of a calibration that was replaced
         old.unlink()
     return drawn

@@ -31,6 +31,8 @@ class DEns(Method):
     ``anchored`` members (Pearce et al. 2020, randomised maximum a posteriori) are drawn to anchors from the prior
     instead of to zero, and fit readings with fresh noise added: samples of the posterior where the model is linear
     and the noise Gaussian, approximately so elsewhere.
+
+    Members of a model that is trained against a critic take all but their number from its settings.
     """
 
     n_members: Count = 10
@@ -49,6 +51,9 @@ class DEns(Method):
         return None if self.anchored else refuse_optimiser(target, "dens")
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
+        if not target.model.has_likelihood:
+            theta = target.model.train(target.init(self.n_members, generator), generator, loop)
+            return Posterior(theta, gradient_evaluations=loop.done.get("training", 0) * len(theta))
         objective: Objective = Objective(target, self.weight_decay)
         if self.anchored:
             objective = AnchoredObjective(target, self.n_members, generator)

@@ -54,6 +54,7 @@ class BoundModel(ABC):
     n_params: int
     prior: Prior
     n_scalars: int = 0
+    has_likelihood: bool = True  # or is trained against a critic
     uses_readings: bool = True  # or has all that is known of them from pre-training, theta being left to its prior
 
     @abstractmethod
@@ -87,6 +88,10 @@ class BoundModel(ABC):
     def conditions(self) -> Mapping[str, tuple[Readings, Noise]]:
         """What must hold beside the readings: values of further quantities of :meth:`observe`, and how well."""
         return {}
+
+    def train(self, start: Tensor, generator: Generator, loop: Loop) -> Tensor:
+        """Train members from their starting points ``[M, K]``: for models that have no likelihood."""
+        raise NotImplementedError("models with a likelihood are left to methods")
 
     def pretraining(self) -> Pretraining | None:
         """What has to be learned before theta; None if nothing."""

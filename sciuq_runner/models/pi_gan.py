@@ -1,0 +1,116 @@
+"""PI-GAN: generators of random fields, trained against critics on realisations of all quantities (Yang et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from annotated_types import Ge
+from torch import Generator as RandomGenerator
+from torch import Tensor
+
+from sciuq_runner.gan import Adversarial, Game
+from sciuq_runner.loop import Loop
+from sciuq_runner.models.base import Prior
+from sciuq_runner.models.gan_fp import GANFP, Physics, Samples
+from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
+from sciuq_runner.networks.activations import Activation
+from sciuq_runner.networks.mlp import Init
+from sciuq_runner.problem import Array, History, Noise, Problem, Readings
+from sciuq_runner.schema import Count, Share
+from sciuq_runner.seeds import stream, torch_stream
+
+
+@dataclass(frozen=True)
+class PIGAN(RandomFieldModel):
+    r"""Random fields :math:`u_z(x; \beta)` of a common input :math:`z \sim \mathcal N(0, I)` of length ``latent``.
+
+    Readings of all quantities of one realisation, those that physics makes of the fields among them, are one sample
+    that a critic compares. There is no likelihood: ``method=dens`` trains its members with the settings ``gan.*``,
+    each against a critic of its own, and other methods have nothing to sample. Fields are shown at ``n_draws`` draws
+    of z.
+    """
+
+    latent: Count = 20
+    width: Count = 128
+    depth: Annotated[int, Ge(0)] = 2
+    activation: Activation = "tanh"
+    init: Init = "he_normal"
+    generator: Literal["split", "joint"] = "split"
+    held_out: Share = 0.1
+    n_draws: Count = 500
+    gan: Adversarial = field(default_factory=Adversarial)
+
+    def bind(
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+    ) -> BoundPIGAN:
+        history = {name: as_history(part, noise[name]) for name, part in (readings or {}).items()}
+        return BoundPIGAN(self, problem, history)
+
+
+def as_history(part: Readings, noise: Noise) -> History:
+    """Realisations with the noise that they are known to have."""
+    return History(part.x, part.y, 0.0 if noise.kind == "exact" else float(np.mean(noise.scale)))
+
+
+class BoundPIGAN(BoundRandomFieldModel):
+    """Generators of all fields; theta is the weights of all of them."""
+
+    has_likelihood = False
+
+    def __init__(self, settings: PIGAN, problem: Problem, history: Mapping[str, History]) -> None:
+        self.settings, self.problem, self.past, self.prior = settings, problem, history, Prior(1.0)
+        shape = GANFP(
+            latent=settings.latent,
+            width=settings.width,
+            depth=settings.depth,
+            activation=settings.activation,
+            init=settings.init,
+            generator=settings.generator,
+        )
+        self.physics = Physics(shape, problem, history)
+        self.n_params = self.physics.n_params
+
+    @property
+    def n_realisations(self) -> int:
+        return self.settings.n_draws
+
+    def draws(self, n: int, name: str) -> Tensor:
+        """The same inputs z every time, so that members and points can be compared."""
+        return torch.randn(n, self.settings.latent, generator=torch_stream(0, name), dtype=torch.float64)
+
+    def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
+        z = self.draws(self.n_realisations, "shown").to(theta)
+        return self.physics.observe(theta, z, quantity, x)
+
+    def realise(self, theta: Tensor, quantity: str, x: Tensor, sensed: Mapping[str, Array]) -> Tensor:
+        n = next(iter(sensed.values())).shape[1]
+        return self.physics.observe(theta, self.draws(n, "realised").to(theta), quantity, x)
+
+    def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
+        raise NotImplementedError("the noise of realisations is known")
+
+    def init(self, n_members: int, generator: RandomGenerator) -> Tensor:
+        return self.physics.init(n_members, generator)
+
+    def train(self, start: Tensor, generator: RandomGenerator, loop: Loop) -> Tensor:
+        """Adversarial training from given weights ``[M, P]``; the trained ones."""
+        samples = Samples(self.past)
+        real = samples.real().to(start)
+        order = torch.tensor(stream(0, "held out").permutation(len(real)))
+        held = max(2, round(self.settings.held_out * len(real)))
+
+        def simulate(beta: Tensor, z: Tensor, noise: Tensor) -> Tensor:
+            return samples.made(self.physics, beta, z, noise)
+
+        parts = real[order[held:]], real[order[:held]]
+        return Game(self.settings.gan, simulate, self.settings.latent, *parts, start, generator, loop, "training").run()
+
+    def state(self) -> dict[str, Tensor]:
+        return {"units": torch.tensor(list(self.physics.units.values()), dtype=torch.float64)}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        self.physics.units = dict(zip(self.physics.units, state["units"].tolist(), strict=True))

@@ -1,0 +1,125 @@
+"""Models that are trained against a critic, through the physics of a problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sciuq_runner.problems.forward_pde import ForwardPDE
+from sciuq_runner.problems.spde import SPDE
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from sciuq_runner.assembly import assemble, prepare
+from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.gan import Adversarial
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.dens import DEns
+from sciuq_runner.models.gan_fp import BoundGenerators
+from sciuq_runner.models.gp_pi_gan import GPPIGAN
+from sciuq_runner.models.pi_gan import PIGAN, BoundPIGAN
+from sciuq_runner.problem import Noise, Readings
+from sciuq_runner.seeds import stream
+from sciuq_runner.target import Target
+
+SMALL = Adversarial(n_steps=6, batch=8, critic_width=8, compile="never")
+
+
+def settings_of(*overrides: str) -> dict:
+    register_resolvers()
+    return plain(compose(["fidelity=smoke", *overrides], None))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_realisations_have_the_moments_of_the_gaussian_process():
+    """Mean and variance of the draws against a process fitted here, within Monte Carlo error."""
+    problem = ForwardPDE()
+    data = problem.dataset(stream(0, "data"))
+    train = {name: item.train for name, item in data.items()}
+    n = 20_000
+    history = GPPIGAN(n_realisations=n, n_places=11).history(problem, train)
+    spacing = np.median(np.diff(train["f"].x[:, 0]))
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(0.2, (spacing / 2, 20))
+    process = GaussianProcessRegressor(kernel, alpha=0.1**2, n_restarts_optimizer=20, random_state=1)
+    process.fit(train["f"].x, train["f"].y[:, 0])
+    mean, std = process.predict(history["f"].x, return_std=True)
+    np.testing.assert_allclose(history["f"].y.mean(1), mean, atol=5 * std.max() / n**0.5 + 1e-3)
+    np.testing.assert_allclose(history["f"].y.std(1), std, rtol=5 / (2 * n) ** 0.5 + 1e-2, atol=1e-3)
+    np.testing.assert_allclose(history["u"].y.mean(1), train["u"].y[:, 0], atol=5 * 0.1 / n**0.5)
+
+
+def test_a_process_is_not_finer_than_what_is_read():
+    x = np.linspace(-1, 1, 9)[:, None]
+    white = np.random.default_rng(0).standard_normal((9, 1))
+    draws = GPPIGAN(n_realisations=4000).posterior_draws(
+        Readings(x, white), Noise("known", 0.01), np.linspace(-1, 1, 65)[:, None], np.random.default_rng(1)
+    )
+    neighbours = np.corrcoef(draws[12], draws[13])[0, 1]  # 1/32 apart, a quarter of the shortest length
+    assert neighbours > np.exp(-0.5 * 0.25**2) - 0.05
+
+
+def test_what_is_learned_from_readings_is_not_counted_twice():
+    target = prepare(assemble(settings_of("problem=forward_pde", "model=gp_pi_gan")))[1]
+    assert target.terms == []
+    theta = torch.randn(3, target.size)
+    torch.testing.assert_close(target.log_density(theta), target.log_prior(theta))
+
+
+def test_a_saved_gp_pi_gan_needs_no_readings():
+    problem = ForwardPDE()
+    train = {name: item.train for name, item in problem.dataset(stream(0, "data")).items()}
+    settings = GPPIGAN(latent=3, width=8, n_realisations=50, n_places=9, gan=SMALL)
+    model, again = settings.bind(problem, problem.noise, train), settings.bind(problem, problem.noise)
+    assert isinstance(model, BoundGenerators)
+    model.load_state(model.pretraining().run(Loop()))
+    again.load_state(model.state())
+    theta, x = torch.randn(2, 3), torch.linspace(-1, 1, 5)[:, None]
+    torch.testing.assert_close(again.observe(theta, "f", x), model.observe(theta, "f", x))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["problem=forward_pde", "model=gp_pi_gan", "method=dens"], "use method=hmc"),
+        (["problem=forward_pde", "model=gp_pi_gan", "model.process=g"], "model.process=g"),
+        (["problem=mixed_pde", "model=gp_pi_gan"], "model.process=f"),
+        (["problem=spde", "model=pi_gan", "method=hmc"], "use method=dens"),
+        (["problem=function", "model=pi_gan", "method=dens"], "use model=bnn"),
+    ],
+)
+def test_combinations_without_meaning_are_refused(overrides, said):
+    with pytest.raises(ConfigError, match=said):
+        prepare(assemble(settings_of(*overrides)))
+
+
+def test_members_of_a_pi_gan_train_apart_and_make_the_source_by_physics():
+    problem = SPDE(n_realisations=60, n_test_realisations=20, n_calibration=0, n_test=11)
+    train = {name: item.train for name, item in problem.dataset(stream(0, "data")).items()}
+    model = PIGAN(latent=3, width=8, n_draws=7, gan=SMALL).bind(problem, problem.noise, train)
+    assert isinstance(model, BoundPIGAN)
+    target = Target(model, problem.noise, train, dtype=torch.float64)
+    posterior = DEns(n_members=2).run(target, torch.Generator().manual_seed(0), Loop())
+    assert posterior.theta.shape == (2, model.n_params)
+    assert not torch.equal(posterior.theta[0], posterior.theta[1])
+    x = torch.linspace(-1, 1, 41, dtype=torch.float64)[:, None]
+    u, rate, source = (model.observe(posterior.theta, name, x) for name in ("u", "lambda", "f"))
+    assert u.shape == (2, 41, 7)
+    flux = rate * torch.gradient(u, spacing=(x[:, 0],), dim=1, edge_order=2)[0]
+    by_differences = -0.1 * torch.gradient(flux, spacing=(x[:, 0],), dim=1, edge_order=2)[0]
+    inner = slice(4, -4)  # differences of second order: a few times step^2 of a smooth function
+    error = (source - by_differences)[:, inner].abs().max() / source[:, inner].abs().max()
+    assert error < 0.1
+
+
+def test_known_noise_of_realisations_is_added_to_what_is_made():
+    problem = SPDE(case="noisy", n_realisations=60, n_test_realisations=20, n_calibration=0, n_test=11)
+    train = {name: item.train for name, item in problem.dataset(stream(0, "data")).items()}
+    noisy = PIGAN().bind(problem, problem.noise, train)
+    clean = PIGAN().bind(problem, replace(problem, case="clean").noise, train)
+    assert isinstance(noisy, BoundPIGAN)
+    assert isinstance(clean, BoundPIGAN)
+    assert {item.noise for item in noisy.past.values()} == {problem.noise_scale}
+    assert {item.noise for item in clean.past.values()} == {0.0}
