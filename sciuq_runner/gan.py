@@ -196,7 +196,7 @@ class Game:
         if late and spread.min() < NARROW and not self.warned:
             log.warning("The generator's realisations vary only %.0f %% as much as the data.", 100 * spread.min())
             self.warned = True
-        self.state["good"] = self.state["average"]
+        self.state["good"] = self.state["average"].clone()  # two names of one tensor cannot be saved
 
 
 def energy_distance(made: Tensor, real: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from sciuq_runner.problems.mixed_pde import MixedPDE
 
 from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.fields import Unknowns
-from sciuq_runner.gan import Adversarial, sliced_distance
+from sciuq_runner.gan import CHECK_EVERY, Adversarial, sliced_distance
 from sciuq_runner.loop import Loop, Silent
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
@@ -195,6 +195,14 @@ def test_pretraining_goes_on_where_it_was_interrupted(tmp_path):
     resumed = bound()
     pretrain(resumed, Store(tmp_path / "b"), tmp_path / "b", Loop(None, tmp_path / "b" / "checkpoint.safetensors", 1e9))
     torch.testing.assert_close(resumed.weights, whole.weights, rtol=0, atol=0)
+
+
+def test_a_checkpoint_can_be_written_at_any_step(tmp_path):
+    settings = replace(SMALL, n_steps=CHECK_EVERY + 1)
+    problem = Lines()
+    model = GANFP(latent=3, width=8, gan=settings).bind(problem, problem.noise)
+    loop = Loop(None, tmp_path / "run" / "checkpoint.safetensors", 0)  # after every step
+    assert pretrain(model, Store(tmp_path / "store"), tmp_path / "run", loop)["reused"] == 0
 
 
 @pytest.mark.parametrize(("fault", "said"), [("nan", "NaN or infinite"), ("constant", "collapsed")])
