@@ -237,6 +237,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.loop import Loop
     from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
     from sciuq_runner.pretraining import Store
+    from sciuq_runner.results import DEFAULT_MODEL
     from sciuq_runner.resume import read_origin
     from sciuq_runner.tracking import flatten_params, guarded
 
@@ -244,7 +245,8 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     status = "FAILED"
     case = str(built.config["problem"].get("case", ""))
     seed = str(built.settings.seed)
-    name = " ".join(part for part in (choices["problem"], case, choices["method"], f"seed {seed}") if part)
+    model = "" if choices["model"] == DEFAULT_MODEL else choices["model"]
+    name = " ".join(part for part in (choices["problem"], case, model, choices["method"], f"seed {seed}") if part)
     tags = {**choices, "case": case, "seed": seed, "run_folder": str(folder)}
     params = flatten_params(built.config, choices)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none

@@ -57,7 +57,7 @@ def draw_all(
                 add(bands(name, line, heading), f"{name}{suffix}_bands")
                 for kind, standard in found.standards.items():
                     add(bands(name, line, f"{heading}, {kind}", standard), f"{name}{suffix}_bands_{kind}")
-                if np.ptp(line.noise_mean) > 1e-6:
+                if np.ptp(line.noise_mean) > 1e-6 and not found.train.random:
                     add(noise_bands(name, line, heading), f"{name}{suffix}_noise")
             if len(found.coordinates) == 2 and min(len(np.unique(column)) for column in found.x.T) > 2:
                 add(maps(name, found, title), f"{name}_maps")

@@ -16,6 +16,7 @@ from sciuq_runner.predictive import Predictive
 from sciuq_runner.problem import Array, QuantityData, Readings
 
 METRICS = "metrics.json"
+DEFAULT_MODEL = "bnn"  # goes without saying in titles and names
 PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
 
 NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "pretraining", "cost", "config")
@@ -315,5 +316,6 @@ def title_of(metrics: Mapping[str, Any]) -> str:
     """The title of a run's figures, from its ``metrics.json``."""
     config = metrics["config"]
     names = config["choices"]
-    case = config["problem"].get("case")
-    return f"{names['problem']}{f' ({case})' if case else ''}, {names['method']}"
+    case, model = config["problem"].get("case"), names.get("model", DEFAULT_MODEL)
+    problem = f"{names['problem']} ({case})" if case else names["problem"]
+    return ", ".join([problem, *([] if model == DEFAULT_MODEL else [model]), names["method"]])
