@@ -127,7 +127,7 @@ def bound(**settings: object) -> BoundGenerators:
 def test_posterior_over_a_linear_generator_is_the_exact_gaussian_one():
     """Without hidden layers u is linear in z: Bayesian linear regression in the features of the generator."""
     model = bound(depth=0)
-    model.load_state({"beta": model.physics.init(1, random(3)) + 0.3})
+    model.beta = model.physics.init(1, random(3)) + 0.3
     x = np.linspace(-1, 1, 6)[:, None]
     y = 0.5 * x + 0.2
     target = Target(model, model.problem.noise, {"u": Readings(x, y)}, dtype=torch.float64)
@@ -146,7 +146,7 @@ def test_derivatives_of_generated_fields_reach_the_physics():
     problem = MixedPDE()
     model = GANFP(latent=3, width=8).bind(problem, replace_noise(problem))
     assert isinstance(model, BoundGenerators)
-    model.load_state({"beta": model.physics.init(1, random())})
+    model.beta = model.physics.init(1, random())
     theta = torch.randn(2, 3, generator=random(1), dtype=torch.float64)
     points = torch.rand(4, 2, generator=random(2), dtype=torch.float64)
 

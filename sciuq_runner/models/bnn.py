@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.fields import Asked, Field, Jet, Unknowns
+from sciuq_runner.fields import Field, Jet, Unknowns
 from sciuq_runner.models.base import BoundModel, Model, Prior
+from sciuq_runner.models.physics import columns_of, derivatives_asked
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.base import Drop
@@ -106,29 +107,14 @@ class BoundBNN(BoundModel):
         self.scalars = dict(problem.scalars)
         self.n_scalars = len(self.scalars)
         self.set_networks(networks)
-        self.columns = {
-            quantity: {
-                name: [problem.coordinates_of(quantity).index(c) for c in spec.coordinates]
-                for name, spec in problem.fields.items()
-                if set(spec.coordinates) <= set(problem.coordinates_of(quantity))
-            }
-            for quantity in problem.noise
-        }
-        self.asked = {quantity: self.ask(quantity) for quantity in problem.noise}
+        self.columns = {quantity: columns_of(problem, quantity) for quantity in problem.noise}
+        self.asked = {quantity: derivatives_asked(problem, quantity) for quantity in problem.noise}
 
     def set_networks(self, networks: Mapping[str, Network]) -> None:
         """Lay out theta."""
         self.networks = dict(networks)
         self.sizes = [network.n_params for network in self.networks.values()]
         self.n_params = sum(self.sizes) + self.n_scalars
-
-    def ask(self, quantity: str) -> dict[str, dict[str, Index]]:
-        """Run the physics of a quantity once on stand-ins, to learn which derivatives it needs."""
-        fields = {name: Asked(name, s.coordinates, s.n_outputs) for name, s in self.problem.fields.items()}
-        ones = {name: torch.ones(1, 1, 1) for name in self.scalars}
-        point = torch.ones(1, len(self.problem.coordinates_of(quantity)))
-        self.problem.observe(quantity, Unknowns(fields, ones), point)
-        return {name: asked.orders for name, asked in fields.items()}
 
     def parts(self, theta: Tensor) -> dict[str, Tensor]:
         """The weights of every network."""

@@ -26,7 +26,7 @@ from sciuq_runner.networks.generator import Generator, JointGenerator, SplitGene
 from sciuq_runner.networks.mlp import Init
 from sciuq_runner.networks.taylor import Index
 from sciuq_runner.problem import Array, History, Noise, Problem, Readings
-from sciuq_runner.schema import Count, Share
+from sciuq_runner.schema import Count, Fraction
 from sciuq_runner.seeds import stream, torch_stream
 
 FORMAT = 1
@@ -41,7 +41,25 @@ N_EIGENVALUES = 10
 
 
 @dataclass(frozen=True)
-class GANFP(Model):
+class GeneratorSettings:
+    """How generators of the fields of a problem are made and trained."""
+
+    latent: Count = 20
+    width: Count = 128
+    depth: Annotated[int, Ge(0)] = 2
+    activation: Activation = "tanh"
+    init: Init = "he_normal"
+    generator: Literal["split", "joint"] = "split"
+    held_out: Fraction = 0.1
+    gan: Adversarial = field(default_factory=Adversarial)
+
+    def make_generator(self, n_inputs: int) -> Generator:
+        kind = SplitGenerator if self.generator == "split" else JointGenerator
+        return kind(n_inputs, self.latent, (self.width,) * self.depth, self.activation, self.init)
+
+
+@dataclass(frozen=True)
+class GANFP(GeneratorSettings, Model):
     r"""Fields :math:`u_z(x; \beta)` with a frozen generator and an unknown input :math:`z \sim \mathcal N(0, I)`.
 
     All fields of the problem share z, of length ``latent``. The weights :math:`\beta` come from a Wasserstein GAN on
@@ -51,17 +69,9 @@ class GANFP(Model):
     the GAN starts from; ``seed`` changes neither.
     """
 
-    latent: Count = 20
-    width: Count = 128
-    depth: Annotated[int, Ge(0)] = 2
-    activation: Activation = "tanh"
-    init: Init = "he_normal"
-    generator: Literal["split", "joint"] = "split"
     noise_width: Count = 20
     noise_depth: Count = 2
-    held_out: Share = 0.1
-    pretrain_seed: int = 0
-    gan: Adversarial = field(default_factory=Adversarial)
+    pretrain_seed: Annotated[int, Ge(0)] = 0
 
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
@@ -85,10 +95,6 @@ class GANFP(Model):
                 "model: the problem has no historical data in this case to learn a prior from: use model=bnn."
             )
         return found
-
-    def make_generator(self, n_inputs: int) -> Generator:
-        kind = SplitGenerator if self.generator == "split" else JointGenerator
-        return kind(n_inputs, self.latent, (self.width,) * self.depth, self.activation, self.init)
 
 
 class GeneratorField(Field):
@@ -135,14 +141,19 @@ class Physics:
     A field of which there is a history is generated in the unit of its values there.
     """
 
-    def __init__(self, settings: GANFP, problem: Problem, history: Mapping[str, History]) -> None:
+    def __init__(
+        self,
+        settings: GeneratorSettings,
+        problem: Problem,
+        history: Mapping[str, History],
+        noise_network: tuple[int, ...] = (),
+    ) -> None:
         self.problem, self.latent = problem, settings.latent
         self.generators = {
             name: settings.make_generator(len(spec.coordinates)) for name, spec in problem.fields.items()
         }
-        hidden = (settings.noise_width,) * settings.noise_depth
         self.noises = {
-            name: MLP(len(problem.coordinates_of(name)), 1, hidden, "relu", "he_normal")
+            name: MLP(len(problem.coordinates_of(name)), 1, noise_network, "relu", "he_normal")
             for name, item in history.items()
             if item.noise is None
         }
@@ -189,7 +200,7 @@ class BoundGenerators(BoundModel):
 
     def __init__(self, settings: GANFP, problem: Problem, history: Mapping[str, History]) -> None:
         self.settings, self.problem, self.past = settings, problem, history
-        self.physics = Physics(settings, problem, history)
+        self.physics = Physics(settings, problem, history, (settings.noise_width,) * settings.noise_depth)
         self.n_params, self.prior = settings.latent, Prior(1.0)
         self.beta: Tensor | None = None
 

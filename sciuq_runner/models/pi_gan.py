@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from annotated_types import Ge
 from torch import Generator as RandomGenerator
 from torch import Tensor
 
-from sciuq_runner.gan import Adversarial, Game
+from sciuq_runner.gan import Game
 from sciuq_runner.loop import Loop
 from sciuq_runner.models.base import Prior
-from sciuq_runner.models.gan_fp import GANFP, Physics, Samples
+from sciuq_runner.models.gan_fp import GeneratorSettings, Physics, Samples
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
-from sciuq_runner.networks.activations import Activation
-from sciuq_runner.networks.mlp import Init
 from sciuq_runner.problem import Array, History, Noise, Problem, Readings
-from sciuq_runner.schema import Count, Share
+from sciuq_runner.schema import Count
 from sciuq_runner.seeds import stream, torch_stream
 
 
 @dataclass(frozen=True)
-class PIGAN(RandomFieldModel):
+class PIGAN(GeneratorSettings, RandomFieldModel):
     r"""Random fields :math:`u_z(x; \beta)` of a common input :math:`z \sim \mathcal N(0, I)` of length ``latent``.
 
     Readings of all quantities of one realisation, those that physics makes of the fields among them, are one sample
@@ -34,15 +30,7 @@ class PIGAN(RandomFieldModel):
     of z.
     """
 
-    latent: Count = 20
-    width: Count = 128
-    depth: Annotated[int, Ge(0)] = 2
-    activation: Activation = "tanh"
-    init: Init = "he_normal"
-    generator: Literal["split", "joint"] = "split"
-    held_out: Share = 0.1
     n_draws: Count = 500
-    gan: Adversarial = field(default_factory=Adversarial)
 
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
@@ -63,15 +51,7 @@ class BoundPIGAN(BoundRandomFieldModel):
 
     def __init__(self, settings: PIGAN, problem: Problem, history: Mapping[str, History]) -> None:
         self.settings, self.problem, self.past, self.prior = settings, problem, history, Prior(1.0)
-        shape = GANFP(
-            latent=settings.latent,
-            width=settings.width,
-            depth=settings.depth,
-            activation=settings.activation,
-            init=settings.init,
-            generator=settings.generator,
-        )
-        self.physics = Physics(shape, problem, history)
+        self.physics = Physics(settings, problem, history)
         self.n_params = self.physics.n_params
 
     @property
