@@ -47,7 +47,6 @@ class Function(Problem):
     degrees_of_freedom: Annotated[float, Gt(2)] = 5.0
     noise_shape: Positive = 2.0
     noise_hyper_scale: Positive = 10.0
-    n_history: Annotated[int, Ge(20)] = 10_000
     n_calibration: Annotated[int, Ge(0)] = 50
     n_validation: Annotated[int, Ge(0)] = 50
     n_test: Count = 1001
@@ -91,10 +90,10 @@ class Function(Problem):
         )
         return {"u": u}
 
-    def history(self, rng: np.random.Generator) -> Mapping[str, History]:
+    def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
         """Functions drawn from a random network with two layers of 50 units and standard normal weights, read with the
         noise of the case where that depends on x, and exactly otherwise."""
-        x, n = np.linspace(-1, 1, 41), self.n_history
+        x = np.linspace(-1, 1, 41)
         layers = [
             (rng.standard_normal((n, a, b)), rng.standard_normal((n, 1, b))) for a, b in ((1, 50), (50, 50), (50, 1))
         ]

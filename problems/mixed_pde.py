@@ -63,7 +63,6 @@ class MixedPDE(Problem):
     noise_shape: Positive = 0.5
     noise_hyper_scale: Positive = 40.0
     drift: Positive = 0.05
-    n_history: Annotated[int, Ge(20)] = 1000
     n_calibration: Annotated[int, Ge(0)] = 50
     n_validation: Annotated[int, Ge(0)] = 50
     n_test_x: Annotated[int, Ge(2)] = 101
@@ -122,7 +121,7 @@ class MixedPDE(Problem):
             boundary=(amplitude, amplitude),
         )
 
-    def history(self, rng: np.random.Generator) -> Mapping[str, History]:
+    def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
         r"""Earlier experiments with other sources and rates from the same initial and boundary values,
 
         .. math::
@@ -136,7 +135,7 @@ class MixedPDE(Problem):
         """
         if self.case == "steep":
             return {}
-        x, n = np.linspace(-1, 1, 21), self.n_history
+        x = np.linspace(-1, 1, 21)
         first, second, length, third = (
             a + (b - a) * rng.uniform(size=n) for a, b in ((0.5, 1), (1.5, 2), (0.2, 1), (1, 4))
         )

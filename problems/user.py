@@ -402,9 +402,10 @@ class UserProblem(Problem):
 
     @property
     def data_files(self) -> tuple[Path, ...]:
-        """The files that :meth:`dataset` reads, each once."""
+        """The file that describes the problem and those that :meth:`dataset` reads, each once."""
         named = [item for item in (*self.sources.values(), *self.tests.values()) if item.file is not None]
-        return tuple(dict.fromkeys(self.path_of(item) for item in named))
+        own = [Path(self.file)] if self.file else []
+        return tuple(dict.fromkeys([*own, *(self.path_of(item) for item in named)]))
 
     def points(self, name: str, source: Source, free: Mapping[str, Array], n: int) -> tuple[Array, int]:
         """The ``n`` points given by their free coordinates, for each value of ``repeat``; and how many these are."""

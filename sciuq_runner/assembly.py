@@ -13,8 +13,7 @@ from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
-from sciuq_runner.methods.dens import DEns
-from sciuq_runner.models.base import Model
+from sciuq_runner.models.base import BoundAdversarialModel, Model
 from sciuq_runner.models.random_fields import RandomFieldModel
 from sciuq_runner.problem import Dataset, Problem
 from sciuq_runner.results import NOT_QUANTITIES, PREDICTIONS
@@ -152,15 +151,15 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
                 )
     if settings.gold not in (None, "auto"):
         gold_standard(settings.gold, target, dataset, settings.seed)
-    if not model.has_likelihood and not isinstance(run.method, DEns):
+    if isinstance(model, BoundAdversarialModel) and not run.method.trains_members:
         raise ConfigError(
-            f"{type(run.model).__name__} is trained against a critic and has no likelihood that this method could use: "
-            "use method=dens."
+            f"method: {type(run.model).__name__} is trained against a critic, and there is no likelihood that "
+            f"{type(run.method).__name__} could use: use method=dens."
         )
     if not model.uses_readings and not run.method.draws_priors:
         raise ConfigError(
-            f"{type(run.model).__name__} has learned from the readings before inference, which only has to draw from "
-            "the prior that is left: use method=hmc, nuts or ld."
+            f"method: {type(run.model).__name__} has learned from the readings before inference, and what is left to "
+            f"do is to draw from a prior, which {type(run.method).__name__} does not: use method=hmc, nuts or ld."
         )
     refusal = run.method.refuse(target)
     if refusal:
@@ -174,10 +173,11 @@ def refuse_model(problem: Problem, model: Model) -> None:
         return
     if problem.random_inputs:
         raise ConfigError(
-            f"The fields of this problem are random, and {type(model).__name__} is no model of such: use model=nnpc."
+            f"model: the fields of this problem are random, and {type(model).__name__} is no model of such: "
+            "use model=nnpc."
         )
     raise ConfigError(
-        f"The fields of this problem are not random, as they are for {type(model).__name__}: use model=bnn."
+        f"model: the fields of this problem are not random, as they are for {type(model).__name__}: use model=bnn."
     )
 
 

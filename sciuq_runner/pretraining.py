@@ -68,7 +68,7 @@ def pretrain(model: BoundModel, store: Store, folder: Path, loop: Loop) -> dict[
         model.load_state(found[0])
         log.info("Pre-training was done before: reusing %s.", found[1])
     else:
-        log.info("Pre-training the model on historical data; it will be found again as %s.", store.path(key))
+        log.info("Pre-training the model; it will be found again as %s.", store.path(key))
         model.load_state(train(stage, folder, loop))
         store.keep(key, model.state())
     (folder / CHECKPOINT).unlink(missing_ok=True)

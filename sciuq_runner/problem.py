@@ -204,8 +204,8 @@ class Problem(ABC):
     def dataset(self, rng: np.random.Generator) -> Dataset:
         """Make or load the data; the same generator state gives the same data."""
 
-    def history(self, rng: np.random.Generator) -> Mapping[str, History]:
-        """Earlier realisations of some quantities, where there are any; all have the same number of them."""
+    def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
+        """``n`` earlier realisations of some quantities, where there are any."""
         return {}
 
     @abstractmethod

@@ -14,15 +14,15 @@ from sciuq_runner.problems.function import Function
 from sciuq_runner.problems.mixed_pde import MixedPDE
 
 from sciuq_runner.errors import ConfigError, RunError
-from sciuq_runner.fields import Unknowns
 from sciuq_runner.gan import CHECK_EVERY, Adversarial, sliced_distance
 from sciuq_runner.loop import Loop, Silent
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
 from sciuq_runner.networks.critic import LEAK, Critic
 from sciuq_runner.pretraining import LAST_GOOD, Store, pretrain
-from sciuq_runner.problem import Dataset, FieldSpec, History, Noise, Problem, Readings
+from sciuq_runner.problem import FieldSpec, History, Noise, Readings
 from sciuq_runner.target import Target
+from tests.exact import Plane
 from tests.montecarlo import assert_moments
 
 SMALL = Adversarial(n_steps=12, batch=16, critic_width=8, compile="never")
@@ -62,31 +62,15 @@ def test_sliced_distance_of_shifted_samples():
 
 
 @dataclass(frozen=True)
-class Lines(Problem):
-    """Straight lines through readings, with a history of others."""
-
-    direct: ClassVar = ("u",)
+class Lines(Plane):
+    """Straight lines in place of planes, with a history of others."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", {"u": FieldSpec(("x",))})
 
-    @property
-    def noise(self) -> Mapping[str, Noise]:
-        return {"u": Noise("known", 0.3)}
-
-    @property
-    def n_calibration_points(self) -> int:
-        return 0
-
-    def observe(self, quantity: str, unknowns: Unknowns, x: torch.Tensor) -> torch.Tensor:
-        return unknowns[quantity](x)
-
-    def dataset(self, rng: np.random.Generator) -> Dataset:
-        raise AssertionError("the tests bring their own data")
-
-    def history(self, rng: np.random.Generator) -> Mapping[str, History]:
+    def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
         x = np.linspace(-1, 1, 5)
-        slope, offset = rng.standard_normal((2, 100))
+        slope, offset = rng.standard_normal((2, n))
         return {"u": History(x[:, None], np.outer(x, slope) + offset)}
 
 
@@ -98,15 +82,15 @@ class Process(Lines):
     mean: ClassVar = np.sin(np.pi * x)
     covariance: ClassVar = np.exp(-np.square(x[:, None] - x) / (2 * 0.5**2))
 
-    def history(self, rng: np.random.Generator) -> Mapping[str, History]:
-        return {"u": History(self.x[:, None], rng.multivariate_normal(self.mean, self.covariance, 5000).T)}
+    def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
+        return {"u": History(self.x[:, None], rng.multivariate_normal(self.mean, self.covariance, n).T)}
 
 
 def test_learns_a_gaussian_process_with_known_covariance():
     """Mean and leading eigenvalues within 15 %, against the process and not against its sample."""
     problem = Process()
     settings = Adversarial(n_steps=3000, learning_rate=1e-3, batch=64, critic_width=64)
-    model = GANFP(latent=10, width=64, gan=settings).bind(problem, problem.noise)
+    model = GANFP(latent=10, width=64, n_realisations=5000, gan=settings).bind(problem, problem.noise)
     assert isinstance(model, BoundGenerators)
     model.load_state(model.pretraining().run(Loop()))
     z = torch.randn(20_000, 10, generator=random(), dtype=torch.float64)
@@ -119,7 +103,7 @@ def test_learns_a_gaussian_process_with_known_covariance():
 
 def bound(**settings: object) -> BoundGenerators:
     problem = Lines()
-    model = GANFP(latent=3, width=8, gan=SMALL, **settings).bind(problem, problem.noise)  # type: ignore[arg-type]
+    model = GANFP(latent=3, width=8, n_realisations=100, gan=SMALL, **settings).bind(problem, problem.noise)  # type: ignore[arg-type]
     assert isinstance(model, BoundGenerators)
     return model
 
@@ -200,7 +184,7 @@ def test_pretraining_goes_on_where_it_was_interrupted(tmp_path):
 def test_a_checkpoint_can_be_written_at_any_step(tmp_path):
     settings = replace(SMALL, n_steps=CHECK_EVERY + 1)
     problem = Lines()
-    model = GANFP(latent=3, width=8, gan=settings).bind(problem, problem.noise)
+    model = GANFP(latent=3, width=8, n_realisations=100, gan=settings).bind(problem, problem.noise)
     loop = Loop(None, tmp_path / "run" / "checkpoint.safetensors", 0)  # after every step
     assert pretrain(model, Store(tmp_path / "store"), tmp_path / "run", loop)["reused"] == 0
 
@@ -232,8 +216,8 @@ def test_problems_without_a_fitting_history_are_refused(problem):
 
 
 def test_historical_noise_is_that_of_the_case():
-    history = Function(case="heteroscedastic", n_history=4000).history(np.random.default_rng(0))["u"]
-    clean = Function(n_history=4000).history(np.random.default_rng(0))["u"]
+    history = Function(case="heteroscedastic").history(np.random.default_rng(0), 4000)["u"]
+    clean = Function().history(np.random.default_rng(0), 4000)["u"]
     assert history.noise is None
     assert clean.noise == 0
     scale = (history.y - clean.y).std(1)
@@ -243,9 +227,18 @@ def test_historical_noise_is_that_of_the_case():
 
 def test_the_history_of_the_mixed_problem_holds_the_truth_at_the_end_of_its_range():
     problem = MixedPDE()
-    history = problem.history(np.random.default_rng(0))
+    history = problem.history(np.random.default_rng(0), 1000)
     x = history["lambda"].x[:, 0]
     assert np.ptp(history["u"].y, axis=1).max() == 0
     np.testing.assert_allclose(history["u"].y[:21, 0], problem.solution(x, np.zeros(1))[0], atol=1e-8)
     nearest = np.abs(history["lambda"].y - problem.reaction(x)[:, None]).max(0).min()
     assert nearest < 0.1
+
+
+def test_a_saved_prior_draws_no_history():
+    model, again = bound(), bound()
+    model.load_state(model.pretraining().run(Loop()))
+    again.load_state(model.state())
+    theta, x = torch.randn(2, 3), torch.linspace(-1, 1, 5)[:, None]
+    torch.testing.assert_close(again.observe(theta, "u", x), model.observe(theta, "u", x))
+    assert "past" not in vars(again)

@@ -125,6 +125,7 @@ class Method(ABC):
     """The settings ``method.*`` and the algorithm; subclasses are frozen dataclasses."""
 
     draws_priors: ClassVar[bool] = False  # whether it samples where there is no likelihood
+    trains_members: ClassVar[bool] = False  # whether it leaves training to a model that has none
 
     def refuse(self, target: Target) -> str | None:
         """One sentence on why this method cannot serve a target, where mathematics does not allow it."""

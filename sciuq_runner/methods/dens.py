@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Generator, Tensor
 from sciuq_runner.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.models.base import BoundAdversarialModel
 from sciuq_runner.optim import Trainer, cosine_cycles
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target import Target
@@ -35,6 +37,8 @@ class DEns(Method):
     Members of a model that is trained against a critic take all but their number from its settings.
     """
 
+    trains_members: ClassVar[bool] = True
+
     n_members: Count = 10
     n_steps: Count = 20_000
     learning_rate: Positive = 1e-3
@@ -51,7 +55,7 @@ class DEns(Method):
         return None if self.anchored else refuse_optimiser(target, "dens")
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
-        if not target.model.has_likelihood:
+        if isinstance(target.model, BoundAdversarialModel):
             theta = target.model.train(target.init(self.n_members, generator), generator, loop)
             return Posterior(theta, gradient_evaluations=loop.done.get("training", 0) * len(theta))
         objective: Objective = Objective(target, self.weight_decay)

@@ -51,7 +51,10 @@ class MFVI(Method):
 
     def refuse(self, target: Target) -> str | None:
         if self.early_stopping and not target.validation_terms:
-            return "method.early_stopping=true needs validation readings, and the problem holds none out: turn it off."
+            return (
+                "method.early_stopping=true needs validation readings, and the problem holds none out: set "
+                "problem.n_validation where there is such a setting, or method.early_stopping=false."
+            )
         if target.size > target.n_weights and self.scale_delay >= self.n_steps:
             return (
                 f"method.scale_delay={self.scale_delay} leaves none of method.n_steps={self.n_steps} for the learned "

@@ -54,16 +54,15 @@ class BoundModel(ABC):
     n_params: int
     prior: Prior
     n_scalars: int = 0
-    has_likelihood: bool = True  # or is trained against a critic
     uses_readings: bool = True  # or has all that is known of them from pre-training, theta being left to its prior
 
     @abstractmethod
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         """The noise-free quantity at ``x[N, D]`` for every member, ``[M, N, D_q]``."""
 
-    @abstractmethod
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
-        """The predicted noise scale of a heteroscedastic quantity, ``[M, N, D_q]``."""
+        """The predicted noise scale of a heteroscedastic quantity, ``[M, N, D_q]``; of models that predict any."""
+        raise AssertionError(f"{type(self).__name__} predicts no noise")
 
     def parameters(self, z: Tensor) -> dict[str, Tensor]:
         """The unknown numbers of the problem by name, ``[M]`` each, of the last weights ``z[M, n_scalars]``."""
@@ -89,10 +88,6 @@ class BoundModel(ABC):
         """What must hold beside the readings: values of further quantities of :meth:`observe`, and how well."""
         return {}
 
-    def train(self, start: Tensor, generator: Generator, loop: Loop) -> Tensor:
-        """Train members from their starting points ``[M, K]``: for models that have no likelihood."""
-        raise NotImplementedError("models with a likelihood are left to methods")
-
     def pretraining(self) -> Pretraining | None:
         """What has to be learned before theta; None if nothing."""
         return None
@@ -108,6 +103,14 @@ class BoundModel(ABC):
     @abstractmethod
     def init(self, n_members: int, generator: Generator) -> Tensor:
         """Starting points for optimisers and chains, ``[n_members, K]`` in float64."""
+
+
+class BoundAdversarialModel(BoundModel):
+    """A model without likelihood, which is trained against a critic: it does that itself."""
+
+    @abstractmethod
+    def train(self, start: Tensor, generator: Generator, loop: Loop) -> Tensor:
+        """Train members from their starting points ``[M, K]``."""
 
 
 class Model(ABC):

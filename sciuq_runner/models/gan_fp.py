@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -71,30 +72,35 @@ class GANFP(GeneratorSettings, Model):
 
     noise_width: Count = 20
     noise_depth: Count = 2
+    n_realisations: Annotated[int, Ge(20)] = 10_000
     pretrain_seed: Annotated[int, Ge(0)] = 0
 
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
     ) -> BoundModel:
+        refusal = self.refuse(problem, noise)
+        if refusal:
+            raise ConfigError(refusal)
+        return BoundGenerators(self, problem, noise, readings)
+
+    def refuse(self, problem: Problem, noise: Mapping[str, Noise]) -> str | None:
+        """One sentence on why this model cannot serve a problem."""
         if problem.scalars or any(spec.n_outputs > 1 for spec in problem.fields.values()):
-            raise ConfigError("model: a generator makes fields of one component and no unknown numbers: use model=bnn.")
-        history = self.history(problem, readings or {})
+            return "model: a generator makes fields of one component and no unknown numbers: use model=bnn."
+        example = problem.history(stream(self.pretrain_seed, "history"), 1)
+        if not example:
+            return "model: the problem has no historical data in this case to learn a prior from: use model=bnn."
         for name, item in noise.items():
-            if item.kind == "heteroscedastic" and (name not in history or history[name].noise is not None):
-                raise ConfigError(
+            if item.kind == "heteroscedastic" and (name not in example or example[name].noise is not None):
+                return (
                     f"model: the noise of {name} depends on the place and the historical data do not tell how: "
                     "use model=bnn."
                 )
-        return BoundGenerators(self, problem, history)
+        return None
 
     def history(self, problem: Problem, readings: Mapping[str, Readings]) -> Mapping[str, History]:
         """What the generator learns from."""
-        found = problem.history(stream(self.pretrain_seed, "history"))
-        if not found:
-            raise ConfigError(
-                "model: the problem has no historical data in this case to learn a prior from: use model=bnn."
-            )
-        return found
+        return problem.history(stream(self.pretrain_seed, "history"), self.n_realisations)
 
 
 class GeneratorField(Field):
@@ -145,7 +151,7 @@ class Physics:
         self,
         settings: GeneratorSettings,
         problem: Problem,
-        history: Mapping[str, History],
+        learned_noise: Sequence[str] = (),
         noise_network: tuple[int, ...] = (),
     ) -> None:
         self.problem, self.latent = problem, settings.latent
@@ -154,18 +160,19 @@ class Physics:
         }
         self.noises = {
             name: MLP(len(problem.coordinates_of(name)), 1, noise_network, "relu", "he_normal")
-            for name, item in history.items()
-            if item.noise is None
+            for name in learned_noise
         }
-        self.units = {
-            name: float(np.sqrt(np.square(history[name].y).mean())) if name in history else 1.0
-            for name in problem.fields
-        }  # numbers, not tensors: constants of what is compiled
+        self.units = dict.fromkeys(problem.fields, 1.0)  # numbers, not tensors: constants of what is compiled
         self.makers: list[Generator | MLP] = [*self.generators.values(), *self.noises.values()]
         self.sizes = [part.n_params for part in self.makers]
         self.n_params = sum(self.sizes)
         self.columns = {name: columns_of(problem, name) for name in problem.noise}
         self.asked = {name: derivatives_asked(problem, name) for name in problem.noise}
+
+    def take_units(self, history: Mapping[str, History]) -> None:
+        """Let the values of a history be of the order of one."""
+        for name in self.units.keys() & history.keys():
+            self.units[name] = float(np.sqrt(np.square(history[name].y).mean()))
 
     def init(self, n_members: int, generator: RandomGenerator) -> Tensor:
         return torch.cat([part.init(n_members, generator) for part in self.makers], dim=1)
@@ -198,16 +205,23 @@ class Physics:
 class BoundGenerators(BoundModel):
     """A functional prior for one problem: theta is the input z of its frozen generators."""
 
-    def __init__(self, settings: GANFP, problem: Problem, history: Mapping[str, History]) -> None:
-        self.settings, self.problem, self.past = settings, problem, history
-        self.physics = Physics(settings, problem, history, (settings.noise_width,) * settings.noise_depth)
+    def __init__(
+        self, settings: GANFP, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None
+    ) -> None:
+        self.settings, self.problem, self.readings = settings, problem, readings or {}
+        learned = [name for name, item in noise.items() if item.kind == "heteroscedastic"]
+        self.physics = Physics(settings, problem, learned, (settings.noise_width,) * settings.noise_depth)
         self.n_params, self.prior = settings.latent, Prior(1.0)
         self.beta: Tensor | None = None
 
+    @cached_property
+    def past(self) -> Mapping[str, History]:
+        """What the generators learn from: made when they do, which takes seconds, and not for a saved model."""
+        return self.settings.history(self.problem, self.readings)
+
     @property
     def weights(self) -> Tensor:
-        if self.beta is None:
-            raise RuntimeError("The generator has not been trained yet.")
+        assert self.beta is not None, "the generator has not been trained yet"
         return self.beta
 
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
@@ -318,6 +332,7 @@ class PriorTraining(Pretraining):
 
     def run(self, loop: Loop) -> dict[str, Tensor]:
         settings, random = self.model.settings, torch_stream(self.model.settings.pretrain_seed, "pre-training")
+        self.model.physics.take_units(self.model.past)
         beta = self.model.physics.init(1, random).float()
         self.game = Game(settings.gan, self.simulate, settings.latent, *self.split(), beta, random, loop)
         self.model.beta = self.game.run()

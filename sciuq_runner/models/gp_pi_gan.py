@@ -10,9 +10,8 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import BoundModel
-from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
+from sciuq_runner.models.gan_fp import GANFP
 from sciuq_runner.problem import Array, History, Noise, Problem, Readings
 from sciuq_runner.schema import Count
 from sciuq_runner.seeds import stream
@@ -32,23 +31,20 @@ class GPPIGAN(GANFP):
     latent: Count = 40
     process: str = "f"
     n_places: Annotated[int, Ge(3)] = 101
-    n_realisations: Annotated[int, Ge(20)] = 10_000
 
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
     ) -> BoundModel:
+        bound = super().bind(problem, noise, readings)
+        bound.uses_readings = False
+        return bound
+
+    def refuse(self, problem: Problem, noise: Mapping[str, Noise]) -> str | None:
         if self.process not in problem.noise or len(problem.coordinates_of(self.process)) != 1:
-            raise ConfigError(f"model.process={self.process} should be a quantity of one coordinate that is read.")
+            return f"model.process={self.process} should be a quantity of one coordinate that is read."
         if any(not item.is_given or item.family != "gaussian" for item in noise.values()):
-            raise ConfigError("model=gp_pi_gan needs Gaussian noise of known scale: use model=bnn.")
-        if readings is None:  # a saved model, which has learned
-            model = BoundGenerators(self, problem, {})
-        else:
-            bound = super().bind(problem, noise, readings)
-            assert isinstance(bound, BoundGenerators)
-            model = bound
-        model.uses_readings = False
-        return model
+            return "model: a Gaussian process needs Gaussian noise of known scale: use model=bnn."
+        return None
 
     def history(self, problem: Problem, readings: Mapping[str, Readings]) -> Mapping[str, History]:
         rng, noise = stream(self.pretrain_seed, "realisations"), problem.noise

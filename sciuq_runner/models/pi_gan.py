@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sciuq_runner.gan import Game
 from sciuq_runner.loop import Loop
-from sciuq_runner.models.base import Prior
+from sciuq_runner.models.base import BoundAdversarialModel, Prior
 from sciuq_runner.models.gan_fp import GeneratorSettings, Physics, Samples
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
 from sciuq_runner.problem import Array, History, Noise, Problem, Readings
@@ -44,14 +44,13 @@ def as_history(part: Readings, noise: Noise) -> History:
     return History(part.x, part.y, 0.0 if noise.kind == "exact" else float(np.mean(noise.scale)))
 
 
-class BoundPIGAN(BoundRandomFieldModel):
+class BoundPIGAN(BoundRandomFieldModel, BoundAdversarialModel):
     """Generators of all fields; theta is the weights of all of them."""
-
-    has_likelihood = False
 
     def __init__(self, settings: PIGAN, problem: Problem, history: Mapping[str, History]) -> None:
         self.settings, self.problem, self.past, self.prior = settings, problem, history, Prior(1.0)
-        self.physics = Physics(settings, problem, history)
+        self.physics = Physics(settings, problem)
+        self.physics.take_units(history)
         self.n_params = self.physics.n_params
 
     @property
@@ -70,14 +69,10 @@ class BoundPIGAN(BoundRandomFieldModel):
         n = next(iter(sensed.values())).shape[1]
         return self.physics.observe(theta, self.draws(n, "realised").to(theta), quantity, x)
 
-    def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
-        raise NotImplementedError("the noise of realisations is known")
-
     def init(self, n_members: int, generator: RandomGenerator) -> Tensor:
         return self.physics.init(n_members, generator)
 
     def train(self, start: Tensor, generator: RandomGenerator, loop: Loop) -> Tensor:
-        """Adversarial training from given weights ``[M, P]``; the trained ones."""
         samples = Samples(self.past)
         real = samples.real().to(start)
         order = torch.tensor(stream(0, "held out").permutation(len(real)))

@@ -151,7 +151,7 @@ def test_what_becomes_of_a_file(base, tmp_path):
 def test_data_files_are_those_that_are_read(base, tmp_path):
     node = changed(base, {"test.u": {"file": "u.csv"}, "test.left": {"file": "~/left.csv"}})
     found = problem(tmp_path, node).data_files
-    assert found == (tmp_path / "u.csv", tmp_path / "q.npz", Path.home() / "left.csv")
+    assert found == (tmp_path / "mine.yaml", tmp_path / "u.csv", tmp_path / "q.npz", Path.home() / "left.csv")
     in_a_configuration_folder = build({"_target_": TARGET, **node}, "problem", Problem)
     assert in_a_configuration_folder.data_files[0] == Path("u.csv")
 
