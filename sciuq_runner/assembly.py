@@ -14,6 +14,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import BoundAdversarialModel, Model
+from sciuq_runner.models.operators import OperatorFieldModel, OperatorModel
 from sciuq_runner.models.random_fields import RandomFieldModel
 from sciuq_runner.problem import Dataset, Problem
 from sciuq_runner.results import NOT_QUANTITIES, PREDICTIONS
@@ -142,6 +143,8 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
         temperature=settings.temperature,
         dtype=getattr(torch, settings.dtype),
         device=choose_device(settings.device),
+        transforms=run.problem.transforms(),
+        operator=run.problem.operator,
     )
     if run.calibrators and run.calibration.data == "train":
         for name, data in dataset.items():
@@ -168,7 +171,16 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
 
 
 def refuse_model(problem: Problem, model: Model) -> None:
-    """Random fields and others need models of their own."""
+    """Random fields, operators and others need models of their own."""
+    if (problem.operator is not None) != isinstance(model, OperatorModel | OperatorFieldModel):
+        if problem.operator is not None:
+            raise ConfigError(
+                f"model: this problem has an operator to learn, which {type(model).__name__} does not: "
+                "use model=deeponet, or pa_gan_fp for one field with noisy readings."
+            )
+        raise ConfigError(
+            f"model: this problem has no operator, which {type(model).__name__} would learn: use model=bnn."
+        )
     if bool(problem.random_inputs) == isinstance(model, RandomFieldModel):
         return
     if problem.random_inputs:

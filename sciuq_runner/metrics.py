@@ -19,6 +19,11 @@ def rl2e(mean: Array, y: Array) -> float:
     return float(np.sqrt(np.sum((mean - y) ** 2) / np.sum(y**2)))
 
 
+def mean_rl2e(mean: Array, y: Array) -> float:
+    """The mean over columns of the relative error of each."""
+    return float(np.mean(np.linalg.norm(mean - y, axis=0) / np.linalg.norm(y, axis=0)))
+
+
 def mpl(mean: Array, std: Array, y: Array, standard: Standard = UNCALIBRATED) -> float:
     """Mean predictive likelihood: the average density of the readings."""
     return float(np.mean(standard.density((y - mean) / std) / std))

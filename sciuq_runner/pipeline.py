@@ -8,7 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from sciuq_runner.target import Target
 
 log = logging.getLogger(__name__)
 
+N_SHOWN = 20  # training functions whose predictions are kept
 CHECKPOINT, PRETRAINED = "checkpoint.safetensors", "pretrained"
 
 
@@ -69,7 +70,8 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
 
     predictives = {
-        name: predict(target, posterior, name, data.test.x, clean=data.test.random) for name, data in dataset.items()
+        name: predict(target, posterior, name, data.test.x, data.test.random, data.test.inputs)
+        for name, data in dataset.items()
     }
     found = {name: result_of(target, posterior, name, data, predictives[name]) for name, data in dataset.items()}
     found |= statistic_results(target, posterior, dataset, run.problem.fields)
@@ -119,15 +121,24 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
 def validation_nll(target: Target, posterior: Posterior, dataset: Dataset) -> float | None:
     """Mean negative log-likelihood of the validation readings, over quantities; None without any."""
     held = {name: data.validation for name, data in dataset.items() if len(data.validation)}
-    found = {name: predict(target, posterior, name, part.x) for name, part in held.items()}
+    found = {
+        name: predict(target, posterior, name, part.x, part.inputs is not None, part.inputs)
+        for name, part in held.items()
+    }
     scores = [metrics.nll(item.mean, item.std, held[name].y) for name, item in found.items()]
     return float(np.mean(scores)) if scores else None
 
 
 def result_of(target: Target, posterior: Posterior, name: str, data: QuantityData, test: Predictive) -> Result:
     """The predictions of one quantity at all points where something is known of it."""
-    train, held_out = (predict(target, posterior, name, part.x) for part in (data.train, data.calibration))
-    return collect(data, test, train, held_out)
+    if data.train.inputs is not None:
+        data = replace(data, train=data.train.columns(slice(N_SHOWN)))  # a thousand functions more tell no more
+    train, held_out = (
+        predict(target, posterior, name, part.x, part.inputs is not None, part.inputs)
+        for part in (data.train, data.calibration)
+    )
+    sensors = None if target.operator is None else target.transforms[target.operator.input].x
+    return collect(data, test, train, held_out, target.transforms.get(name), sensors)
 
 
 def statistic_results(

@@ -20,6 +20,12 @@ CHUNK = 250_000
 REALISED = 4_000_000
 """Members times points times realisations of a random field that are evaluated at once."""
 
+OPERATED = 16
+"""Members of an operator that are evaluated at once."""
+
+KEPT_MEMBERS, KEPT_FUNCTIONS = 20, 1
+"""Up to how many members are kept of all functions, and of how many functions in each part if there are more."""
+
 N_EIGENVALUES = 10
 
 
@@ -33,7 +39,8 @@ class Predictive:
         + \underbrace{\frac1M \sum_j (u_{\theta_j}(x) - \bar\mu(x))^2}_{\text{epistemic}}.
 
     Shapes:
-        ``members`` is ``[M, N, D_q]``, everything else ``[N, D_q]``.
+        ``members`` is ``[M, N, D_q]``, everything else ``[N, D_q]``. Of operators with many members ``members`` holds
+        some of the functions only.
     """
 
     mean: Array
@@ -68,13 +75,18 @@ NOWHERE = Predictive.of_members(np.empty((1, 0, 1)), np.array(0.0))
 """The prediction at no points."""
 
 
-def predict(target: Target, posterior: Posterior, quantity: str, x: Array, clean: bool = False) -> Predictive:
+def predict(
+    target: Target, posterior: Posterior, quantity: str, x: Array, clean: bool = False, inputs: Array | None = None
+) -> Predictive:
     """Push the samples of a posterior through the model at ``x[N, D]``, to predict new readings there.
 
     A member of a random field is the mean over its realisations, and their variance is a part of the aleatoric one; so
-    what is predicted is a realisation of which nothing else is known. ``clean`` leaves out the noise.
+    what is predicted is a realisation of which nothing else is known. ``clean`` leaves out the noise. Of an operator,
+    what it makes of the functions ``inputs[R, S]``, one column each.
     """
     points = target.tensor(x)
+    if inputs is not None:
+        return predict_operator(target, posterior, quantity, x, inputs, clean)
 
     def value(theta: Tensor) -> Tensor:
         return target.model.observe(target.weights(theta), quantity, points)
@@ -89,8 +101,38 @@ def predict(target: Target, posterior: Posterior, quantity: str, x: Array, clean
         parts = torch.cat([moments(part) for part in posterior.chunks(value, chunk)]).cpu().numpy()
         return Predictive.of_members(parts[..., :1], parts[..., 1:] + variance)
     chunk = max(1, min(256, CHUNK // max(1, len(x))))
-    members = posterior.evaluate(value, chunk).cpu().double().numpy()
-    return Predictive.of_members(members, variance)
+    members = posterior.evaluate(value, chunk).cpu().double()
+    if quantity in target.transforms:
+        mean, spread = target.transforms[quantity].undo(members, x, torch.tensor(variance))
+        return Predictive.of_members(mean.numpy(), spread.numpy())
+    return Predictive.of_members(members.numpy(), variance)
+
+
+def predict_operator(
+    target: Target, posterior: Posterior, quantity: str, x: Array, inputs: Array, clean: bool
+) -> Predictive:
+    """What an operator makes of functions; moments are summed up function by function, members kept as far as they
+    fit."""
+    points, functions = target.tensor(x), target.standardised_inputs(inputs)
+    scale = posterior.evaluate_scale(lambda theta: target.noise_scale(theta, quantity, points))
+    factor = 0.0 if clean else variance_factor(target.noise[quantity])
+    variance = factor * scale.cpu().double() ** 2
+    transform = target.transforms.get(quantity)
+    per_part = max(1, REALISED // max(1, len(x) * len(scale)))
+
+    def operate(part: Tensor) -> list[Array]:
+        found = posterior.chunks(lambda theta: target.observe(theta, quantity, points, part), OPERATED)
+        values = torch.cat([item.cpu() for item in found]).double()
+        spread = variance.expand(len(values), len(x), 1)
+        mean, noise = (values, spread) if transform is None else transform.undo(values, x, spread)
+        deviation = noise.expand(mean.shape).sqrt()
+        moments = mean.mean(0), (deviation**2).mean(0), mean.var(0, correction=0), deviation.mean(0)
+        kept = mean[:, :, : KEPT_FUNCTIONS if len(values) > KEPT_MEMBERS else None].float()
+        return [item.numpy() for item in (*moments, deviation.std(0, correction=0), kept)]
+
+    parts = zip(*(operate(part) for part in functions.split(per_part)), strict=True)
+    mean, aleatoric, epistemic, *noise, members = (np.concatenate(part, axis=-1) for part in parts)
+    return Predictive(mean, aleatoric, epistemic, members, (noise[0], noise[1]))
 
 
 def moments(values: Tensor) -> Tensor:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sciuq_runner.fields import Unknowns
+
+if TYPE_CHECKING:
+    from sciuq_runner.transforms import Standardisation
 
 Array = np.ndarray
 
@@ -111,7 +114,8 @@ class Readings:
     that it is; and that the quantity is the same at all of them is a condition, met up to a standard deviation
     ``drift``.
 
-    Readings of a ``random`` field have one column for every realisation of it.
+    Readings of a ``random`` field have one column for every realisation of it. Those of what an operator gives have one
+    for every function that it was applied to, whose values at the sensors are the rows of ``inputs[R, S]``.
     """
 
     x: Array
@@ -119,6 +123,11 @@ class Readings:
     copies: int = 1
     drift: float = 0.05
     random: bool = False
+    inputs: Array | None = None
+
+    def columns(self, chosen: slice | Array) -> Readings:
+        """Some of the realisations or functions."""
+        return replace(self, y=self.y[:, chosen], inputs=None if self.inputs is None else self.inputs[chosen])
 
     @property
     def n_units(self) -> int:
@@ -147,12 +156,21 @@ class History:
 
 
 @dataclass(frozen=True)
+class Operator:
+    """A map from the function ``input`` to the quantity ``output``; both are standardised, see
+    :meth:`Problem.transforms`, and the places of the former's standardisation are the sensors that read it."""
+
+    input: str
+    output: str
+
+
+@dataclass(frozen=True)
 class QuantityData:
     """Everything known about one quantity.
 
     ``train`` alone is seen by inference, ``validation`` only decides when to stop; ``calibration`` is for calibrators;
     ``test`` (noisy readings on a fixed grid) with its clean ``reference`` only for metrics and figures; not-a-number
-    where neither is known. ``splits`` are masks of the test grid. For a random field ``test`` and ``reference`` are
+    where neither is known. ``splits`` are masks of the test grid, or ``[N, R]`` of its points and functions. For a random field ``test`` and ``reference`` are
     unseen realisations, and ``sensed`` is what sensors placed as in training read of them, if it is one that the others
     follow from.
     """
@@ -191,6 +209,11 @@ class Problem(ABC):
         return {}
 
     @property
+    def operator(self) -> Operator | None:
+        """The operator to be learned, where there is one."""
+        return None
+
+    @property
     def probes(self) -> Mapping[str, Sequence[float]]:
         """Quantities whose prior and posterior at one point are shown, with the point."""
         return {}
@@ -206,6 +229,14 @@ class Problem(ABC):
 
     def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
         """``n`` earlier realisations of some quantities, where there are any."""
+        return {}
+
+    def pairs(self) -> Readings | None:
+        """Functions and what an operator made of them, from which it can be learned beforehand."""
+        return None
+
+    def transforms(self) -> Mapping[str, Standardisation]:
+        """The units in which quantities and functions are compared and learned; all others as they are."""
         return {}
 
     @abstractmethod

@@ -14,6 +14,7 @@ from sciuq_runner.calibration.base import UNCALIBRATED, Calibrator, Standard, re
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.predictive import Predictive
 from sciuq_runner.problem import Array, QuantityData, Readings
+from sciuq_runner.transforms import Standardisation
 
 METRICS = "metrics.json"
 DEFAULT_MODEL = "bnn"  # goes without saying in titles and names
@@ -23,6 +24,9 @@ NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "pretraining", "cost", "
 """What ``metrics.json`` holds beside the quantities."""
 
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
+
+OPTIONAL = ("noise_reference", "inputs", "sensors", "units")
+"""Arrays that not every quantity has."""
 
 KINDS = {"copies": 1, "random": 0}
 """What readings are unless a file says otherwise: those of earlier versions do not."""
@@ -81,6 +85,9 @@ class Result:
     calibration: Held
     standards: Mapping[str, Standard]
     statistic_of: str = ""  # the random field that this is a statistic of
+    inputs: Array | None = None  # the functions that an operator was applied to, [R, S]
+    sensors: Array | None = None  # and where they are given, [S, D]
+    units: Array | None = None  # mean and standard deviation of training values at the points, [N, 2], if standardised
 
     @property
     def std(self) -> Array:
@@ -107,18 +114,34 @@ class Result:
             for split, mask in self.known_splits.items():
                 reference = self.reference[mask] if np.isfinite(self.reference[mask]).all() else None
                 parts = self.mean[mask], self.std[mask], self.test_y[mask], reference
-                found[f"{prefix}{split}"] = metrics.evaluate(*parts, standard, self.clean_rl2e)
+                values = metrics.evaluate(*parts, standard, self.clean_rl2e)
+                found[f"{prefix}{split}"] = values | self.relative_errors(mask, standard)
+        return found
+
+    def relative_errors(self, mask: Array, standard: Standard) -> dict[str, float]:
+        """What RL2E is for functions: the mean over them of that of each, and the same of standardised values."""
+        truth = self.reference if self.clean_rl2e else self.test_y
+        mean, found = self.mean + self.std * standard.mean, {}
+        if mask.ndim == 2:
+            columns = mask.any(0)
+            found["rl2e"] = metrics.mean_rl2e(mean[:, columns], truth[:, columns])
+        if self.units is not None and np.isfinite(truth).all():
+            centre, scale = self.units[:, :1], self.units[:, 1:]
+            columns = mask.any(0) if mask.ndim == 2 else np.ones(truth.shape[1], dtype=bool)
+            parts = ((part[:, columns] - centre) / scale for part in (mean, truth))
+            found["rl2e_standardised"] = metrics.mean_rl2e(*parts)
         return found
 
     @property
     def known_splits(self) -> dict[str, Array]:
         """Where predictions can be compared with something: splits without points of which nothing is known."""
         known = np.isfinite(self.test_y).all(1)
-        return {split: mask & known for split, mask in self.splits.items() if (mask & known).any()}
+        masks = {split: (mask.T & known).T for split, mask in self.splits.items()}
+        return {split: mask for split, mask in masks.items() if mask.any()}
 
     def line(self, mask: Array) -> Result | None:
         """The part of the test grid under a mask as a result over one coordinate, if it is a line along one."""
-        if not mask.any():
+        if mask.ndim == 2 or not mask.any():
             return None
         varies = [i for i in range(len(self.coordinates)) if np.ptp(self.x[mask][:, i]) > 0]
         if len(varies) != 1:
@@ -180,8 +203,8 @@ class Result:
             "clean_rl2e": np.array(self.clean_rl2e),
             "statistic_of": np.array(self.statistic_of),
         }
-        if self.noise_reference is not None:
-            found["noise_reference"] = self.noise_reference
+        optional = {name: getattr(self, name) for name in OPTIONAL}
+        found |= {name: values for name, values in optional.items() if values is not None}
         for name, held in (("train", self.train), ("calibration", self.calibration)):
             found |= {f"{name}_x": held.x, f"{name}_y": held.y, f"{name}_mean": held.mean, f"{name}_std": held.std}
             found |= {f"{name}_copies": np.array(held.copies), f"{name}_random": np.array(held.random)}
@@ -192,7 +215,14 @@ class Result:
         return found
 
 
-def collect(data: QuantityData, test: Predictive, train: Predictive, calibration: Predictive) -> Result:
+def collect(
+    data: QuantityData,
+    test: Predictive,
+    train: Predictive,
+    calibration: Predictive,
+    transform: Standardisation | None = None,
+    sensors: Array | None = None,
+) -> Result:
     """Join the data of a quantity and the predictions at its points."""
     return Result(
         data.coordinates,
@@ -210,6 +240,9 @@ def collect(data: QuantityData, test: Predictive, train: Predictive, calibration
         Held.of(data.calibration, calibration),
         {},
         data.statistic_of,
+        data.test.inputs,
+        None if data.test.inputs is None else sensors,
+        None if transform is None or transform.log else np.hstack(transform.at(data.test.x)),
     )
 
 
@@ -276,12 +309,12 @@ def _read(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str, Stan
         reference=arrays[f"{prefix}reference"],
         test_y=arrays[f"{prefix}test_y"],
         clean_rl2e=bool(arrays[f"{prefix}clean_rl2e"]),
-        noise_reference=arrays.get(f"{prefix}noise_reference"),
         splits={name.removeprefix(masks): mask for name, mask in arrays.items() if name.startswith(masks)},
         train=held("train"),
         calibration=held("calibration"),
         standards=standards,
         statistic_of=str(arrays.get(f"{prefix}statistic_of", "")),
+        **{name: arrays.get(f"{prefix}{name}") for name in OPTIONAL},
     )
 
 

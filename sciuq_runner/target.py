@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -13,10 +13,15 @@ from scipy.linalg import helmert
 from torch import Generator, Tensor
 
 from sciuq_runner.models.base import BoundModel
-from sciuq_runner.problem import InverseGamma, Noise, Readings
+from sciuq_runner.models.operators import BoundOperatorModel
+from sciuq_runner.problem import Array, InverseGamma, Noise, Operator, Readings
+from sciuq_runner.transforms import Transforms
 
-Batch: TypeAlias = Mapping[str, Tensor]
-"""A mini-batch: for every quantity the indices of the readings that take part."""
+Batch: TypeAlias = Mapping[str, tuple[Tensor, ...]]
+"""A mini-batch: for every quantity the indices of the readings that take part, and of functions for operators."""
+
+POINTS = 400
+"""Points of a mini-batch for an operator: each costs as much as a function, and they are shared by all functions."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,11 @@ class Term:
     slot: int | None  # where log sigma sits among the learned scales
     mix: Tensor | None = None  # [rows for each reading, copies]
     is_condition: bool = False  # no reading, but how alike the copies of one are
+    inputs: Tensor | None = None  # of an operator, [R, S]
 
     @property
     def n_readings(self) -> int:
-        """How many readings the term is about."""
+        """How many readings the term is about; of an operator, how many points it is read at."""
         return len(self.y) if self.mix is None else len(self.x) // self.mix.shape[1]
 
     def combine(self, values: Tensor) -> Tensor:
@@ -47,9 +53,12 @@ class Term:
         copies = values.unflatten(1, (self.mix.shape[1], -1))
         return torch.einsum("kc,mcnd->mknd", self.mix, copies).flatten(1, 2)
 
-    def select(self, index: Tensor) -> Term:
-        """The same term over some of its readings."""
+    def select(self, index: Tensor, functions: Tensor | None = None) -> Term:
+        """The same term over some of its readings, and of some functions only."""
         scale = self.known_scale if self.known_scale.dim() == 0 else self.known_scale[index]
+        if self.inputs is not None and functions is not None:
+            y = self.y.index_select(0, index).index_select(1, functions)
+            return replace(self, x=self.x[index], y=y, known_scale=scale, inputs=self.inputs[functions])
         if self.mix is None:
             return replace(self, x=self.x[index], y=self.y[index], known_scale=scale)
         x, y = (
@@ -84,7 +93,10 @@ class Target:
         temperature: float = 1.0,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        transforms: Transforms | None = None,
+        operator: Operator | None = None,
     ) -> None:
+        self.transforms, self.operator = transforms or {}, operator
         self.model, self.temperature, self.dtype, self.device = (
             model,
             temperature,
@@ -100,18 +112,22 @@ class Target:
         self.size = self.n_weights + len(self.noise_groups) + self.learns_prior
         self.terms = self.make_terms({**readings, **{name: zeros for name, (zeros, _) in conditions.items()}})
         self.validation_terms = self.make_terms(validation or {})
-        self.n_readings = sum(term.n_readings for term in self.terms if not term.is_condition)
+        self.n_readings = sum(
+            term.n_readings if term.inputs is None else term.y.numel() for term in self.terms if not term.is_condition
+        )
 
     def make_terms(self, readings: Mapping[str, Readings]) -> list[Term]:
         """Likelihood terms of some readings; those that hold at several points give two, see :class:`Readings`."""
         terms = []
         for name, data in readings.items():
             noise, copies = self.noise[name], data.copies
-            x, y, scale = (self.tensor(part) for part in (data.x, data.y[: data.count], noise.scale))
-            if not len(y):
+            if not len(data.y):
                 continue
+            values = self.transforms[name].apply(data.y, data.x) if name in self.transforms else data.y
+            x, y, scale = (self.tensor(part) for part in (data.x, values[: data.count], noise.scale))
             if copies == 1:
-                terms.append(Term(name, x, y, noise, scale, self.slot(name)))
+                inputs = None if data.inputs is None else self.standardised_inputs(data.inputs)
+                terms.append(Term(name, x, y, noise, scale, self.slot(name), inputs=inputs))
                 continue
             steady = Noise("exact", data.drift)
             means, contrasts = np.full((1, copies), 1 / copies), helmert(copies)
@@ -119,6 +135,12 @@ class Target:
             zeros = torch.zeros_like(y).repeat(copies - 1, 1)
             terms.append(Term(name, x, zeros, steady, self.tensor(data.drift), None, self.tensor(contrasts), True))
         return terms
+
+    def standardised_inputs(self, inputs: Array) -> Tensor:
+        """Functions ``[R, S]`` at the sensors of the operator, in the units in which it is learned."""
+        assert self.operator is not None
+        transform = self.transforms[self.operator.input]
+        return self.tensor(transform.apply(inputs.T, transform.x).T)
 
     def tensor(self, values: object) -> Tensor:
         """Put numbers where the target lives, in its precision."""
@@ -182,10 +204,10 @@ class Target:
         for term in self.terms:
             part, weight = term, 1.0
             if batch is not None:
-                part = term.select(batch[term.quantity])
-                weight = term.n_readings / part.n_readings
+                part = term.select(*batch[term.quantity])
+                weight = term.y.numel() / part.y.numel()
             if term.quantity not in values:
-                values[term.quantity] = self.model.observe(self.weights(theta), part.quantity, part.x)
+                values[term.quantity] = self.values(theta, part)
             total = total + weight * self.term_log_likelihood(theta, part, values[term.quantity])
         return total
 
@@ -194,10 +216,21 @@ class Target:
         residual = self.residual(theta, term, values)
         return log_density(residual, self.term_scale(theta, term), term.noise).sum((1, 2))
 
+    def values(self, theta: Tensor, term: Term) -> Tensor:
+        """What the model gives at the points of a term, ``[M, N, D_q]``."""
+        return self.observe(theta, term.quantity, term.x, term.inputs)
+
+    def observe(self, theta: Tensor, quantity: str, x: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """A quantity in the units of the likelihood; of an operator applied to ``inputs``, one column for each."""
+        if inputs is None:
+            return self.model.observe(self.weights(theta), quantity, x)
+        assert isinstance(self.model, BoundOperatorModel)
+        return self.model.operate(self.weights(theta), quantity, x, inputs)
+
     def residual(self, theta: Tensor, term: Term, values: Tensor | None = None) -> Tensor:
         """What is read less what the model gives, ``[M, N, D_q]``."""
         if values is None:
-            values = self.model.observe(self.weights(theta), term.quantity, term.x)
+            values = self.values(theta, term)
         return term.y - term.combine(values)
 
     def term_scale(self, theta: Tensor, term: Term) -> Tensor:
@@ -275,14 +308,45 @@ class Target:
         return self.tensor(-0.5 * precision.log())
 
     def draw_batch(self, size: int, generator: Generator) -> Batch:
-        """Indices of a random mini-batch: about ``size`` readings, split over quantities by their number."""
+        """Indices of a random mini-batch: about ``size`` readings, split over quantities by their number.
+
+        For operators that many functions, at some of the points.
+        """
         share = min(1.0, size / self.n_readings)
-        batch = {}
+        batch: dict[str, tuple[Tensor, ...]] = {}
         for term in (term for term in self.terms if not term.is_condition):
-            take = max(1, round(share * term.n_readings))
-            order = torch.randperm(term.n_readings, generator=generator, device=generator.device)
-            batch[term.quantity] = order[:take].to(self.device)
+            if term.inputs is not None:
+                points = self.draw_some(term.n_readings, POINTS, generator)
+                batch[term.quantity] = (points, self.draw_some(len(term.inputs), size, generator))
+            else:
+                take = max(1, round(share * term.n_readings))
+                batch[term.quantity] = (self.draw_some(term.n_readings, take, generator),)
         return batch
+
+    def draw_batches(self, size: int, n_batches: int, generator: Generator) -> tuple[Tensor, ...]:
+        """Several mini-batches as tensors that :meth:`as_batch` takes one row each of."""
+        drawn = [self.draw_batch(size, generator) for _ in range(n_batches)]
+        return tuple(
+            torch.stack([batch[name][part] for batch in drawn])
+            for name in drawn[0]
+            for part in range(len(drawn[0][name]))
+        )
+
+    def as_batch(self, picks: Sequence[Tensor]) -> Batch | None:
+        """The mini-batch of some tensors of indices; of none, all readings."""
+        if not picks:
+            return None
+        remaining = iter(picks)
+        return {
+            term.quantity: tuple(next(remaining) for _ in range(1 if term.inputs is None else 2))
+            for term in self.terms
+            if not term.is_condition
+        }
+
+    def draw_some(self, count: int, take: int, generator: Generator) -> Tensor:
+        """Some of the first ``count`` numbers in random order."""
+        order = torch.randperm(count, generator=generator, device=generator.device)
+        return order[: min(take, count)].to(self.device)
 
 
 def log_density(residual: Tensor, scale: Tensor, noise: Noise) -> Tensor:

@@ -18,6 +18,9 @@ from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target import Target
 
 
+JUDGED = 50  # members whose loss is taken at once
+
+
 @dataclass(frozen=True)
 class DEns(Method):
     r"""``n_members`` networks from different starting points, trained by Adam, all in one batch.
@@ -28,7 +31,8 @@ class DEns(Method):
 
     (several quantities weighted by their noise), and otherwise the sum of negative log-likelihoods in place of the
     squares. Without ``weight_decay`` the members are maxima of the posterior: the decay is that of the prior. The
-    learning rate falls to ``final_rate`` along a half cosine where that is given.
+    learning rate falls to ``final_rate`` along a half cosine where that is given. With a ``batch_size`` every step sees
+    that many random readings, or functions where an operator is learned; null takes all.
 
     ``anchored`` members (Pearce et al. 2020, randomised maximum a posteriori) are drawn to anchors from the prior
     instead of to zero, and fit readings with fresh noise added: samples of the posterior where the model is linear
@@ -45,9 +49,12 @@ class DEns(Method):
     final_rate: Positive | None = None
     weight_decay: NonNegative | None = None
     anchored: bool = False
+    batch_size: Count | None = None
     compile: CompileChoice = "auto"
 
     def refuse(self, target: Target) -> str | None:
+        if self.anchored and self.batch_size is not None:
+            return "method.anchored=true adds noise to every reading once, and takes all of them: use batch_size=null."
         if self.anchored and any(not noise.is_given or noise.family != "gaussian" for noise in target.noise.values()):
             return "method.anchored=true needs Gaussian noise of known scale: give the scale, or use plain dens."
         if self.anchored and self.weight_decay is not None:
@@ -58,33 +65,57 @@ class DEns(Method):
         if isinstance(target.model, BoundAdversarialModel):
             theta = target.model.train(target.init(self.n_members, generator), generator, loop)
             return Posterior(theta, gradient_evaluations=loop.done.get("training", 0) * len(theta))
-        objective: Objective = Objective(target, self.weight_decay)
+        objective: Objective = Objective(target, self.weight_decay, self.batch_size, generator)
         if self.anchored:
             objective = AnchoredObjective(target, self.n_members, generator)
         start = target.init(self.n_members, generator)
-        trainer = Trainer(objective, start, generator, loop, worth_compiling(self.compile, self.n_steps))
+        compiled = worth_compiling(self.compile, self.n_steps)
+        trainer = Trainer(objective, start, generator, loop, compiled, objective.inputs)
         final = self.learning_rate if self.final_rate is None else self.final_rate
         theta = trainer.run(self.n_steps, cosine_cycles(self.n_steps, 1, self.learning_rate, final))
         return optimised(theta, objective, loop)
 
 
 class Objective:
-    """Negative log-likelihood with weight decay per reading and member; the posterior's where no decay is given."""
+    """Negative log-likelihood with weight decay per reading and member; the posterior's where no decay is given.
 
-    def __init__(self, target: Target, weight_decay: float | None) -> None:
+    With a ``batch_size`` it is an estimate from the readings that :meth:`inputs` draws.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        weight_decay: float | None,
+        batch_size: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
         self.target, self.weight_decay = target, weight_decay
+        self.batch_size, self.generator = batch_size, generator
         squares = [float(np.mean(np.square(term.noise.scale))) for term in target.terms if term.noise.is_given]
         known = len(squares) == len(target.terms) and len(squares) > 0
         self.unit = 1 / (2 * float(np.mean(squares))) if known else 1.0  # of a squared error in log-likelihood
 
-    def __call__(self, theta: Tensor) -> Tensor:
-        target = self.target
+    def inputs(self, n_steps: int) -> tuple[Tensor, ...]:
+        """The mini-batches of some steps."""
+        if self.batch_size is None:
+            return ()
+        assert self.generator is not None
+        return self.target.draw_batches(self.batch_size, n_steps, self.generator)
+
+    def __call__(self, theta: Tensor, *picks: Tensor) -> Tensor:
+        target, batch = self.target, self.target.as_batch(picks)
         if self.weight_decay is None:
-            return -(target.log_likelihood(theta) + target.log_prior(theta)) / target.n_readings
+            return -(target.log_likelihood(theta, batch) + target.log_prior(theta)) / target.n_readings
         n = target.n_weights - target.model.n_scalars
         decay = self.weight_decay * self.unit * theta[:, :n].square().sum(1)
         decay = decay + 0.5 * theta[:, n : target.n_weights].square().sum(1)  # unknown numbers keep their own prior
-        return (decay - target.log_likelihood(theta)) / target.n_readings
+        return (decay - target.log_likelihood(theta, batch)) / target.n_readings
+
+    def judge(self, theta: Tensor) -> Tensor:
+        """The loss of many members, of one mini-batch if there are such, ``[M]``."""
+        picks = [item[0] for item in self.inputs(1)]
+        with torch.no_grad():
+            return torch.cat([self(part, *picks) for part in theta.split(JUDGED)])
 
 
 class AnchoredObjective(Objective):
@@ -104,7 +135,11 @@ class AnchoredObjective(Objective):
             for term in target.terms
         ]
 
-    def __call__(self, theta: Tensor) -> Tensor:
+    def judge(self, theta: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self(theta)
+
+    def __call__(self, theta: Tensor, *picks: Tensor) -> Tensor:
         total = 0.5 * ((theta - self.anchors[: len(theta)]) / self.scale).square().sum(1)
         for term in self.terms:
             total = total - self.target.term_log_likelihood(theta, term)
@@ -113,8 +148,7 @@ class AnchoredObjective(Objective):
 
 def optimised(theta: Tensor, objective: Objective, loop: Loop) -> Posterior:
     """Trained members as samples, with their losses."""
-    with torch.no_grad():
-        loss = objective(theta)
+    loss = objective.judge(theta)
     posterior = Posterior(theta, gradient_evaluations=loop.done.get("training", 0) * len(theta))
     posterior.diagnostics = {"loss": loss.mean().item(), "loss_worst": loss.max().item()}
     return posterior

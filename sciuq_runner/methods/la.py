@@ -166,9 +166,9 @@ class FixedScales(Objective):
     def __init__(self, target: Target) -> None:
         super().__init__(target, None)
 
-    def __call__(self, theta: Tensor) -> Tensor:
+    def __call__(self, theta: Tensor, *picks: Tensor) -> Tensor:
         n = self.target.n_weights
-        return super().__call__(torch.cat([theta[:, :n], theta[:, n:].detach()], dim=1))
+        return super().__call__(torch.cat([theta[:, :n], theta[:, n:].detach()], dim=1), *picks)
 
 
 class Stacked(nn.Module):

@@ -35,6 +35,7 @@ class MCD(Method):
     drop: Drop = "units"
     n_masks: Count = 8
     weight_decay: NonNegative = 0.0
+    batch_size: Count | None = None
     compile: CompileChoice = "auto"
 
     def refuse(self, target: Target) -> str | None:
@@ -43,7 +44,7 @@ class MCD(Method):
         return refuse_optimiser(target, "mcd")
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
-        objective = Objective(target, self.weight_decay)
+        objective = Objective(target, self.weight_decay, self.batch_size, generator)
 
         def masks(n: int) -> Tensor:
             dropped = target.model.dropout_masks(n, self.rate, self.drop, generator)
@@ -52,16 +53,15 @@ class MCD(Method):
             return target.tensor(torch.cat([dropped, scales], dim=1))
 
         def inputs(n: int) -> tuple[Tensor, ...]:
-            return (masks(n * self.n_masks).view(n, self.n_masks, target.size),)
+            return (masks(n * self.n_masks).view(n, self.n_masks, target.size), *objective.inputs(n))
 
-        def average(theta: Tensor, mask: Tensor) -> Tensor:
-            return objective(theta * mask).mean()[None]
+        def average(theta: Tensor, mask: Tensor, *picks: Tensor) -> Tensor:
+            return objective(theta * mask, *picks).mean()[None]
 
         start = target.init(1, generator)
         trainer = Trainer(average, start, generator, loop, worth_compiling(self.compile, self.n_steps), inputs)
         theta = trainer.run(self.n_steps, lambda _: self.learning_rate)
         posterior = Posterior(theta * masks(self.n_samples))
         posterior.gradient_evaluations = loop.done.get("training", 0) * self.n_masks
-        with torch.no_grad():
-            posterior.diagnostics = {"loss": objective(posterior.theta).mean().item()}
+        posterior.diagnostics = {"loss": objective.judge(posterior.theta).mean().item()}
         return posterior

@@ -35,7 +35,7 @@ class MFVI(Method):
     wait for ``scale_delay`` steps, because a model that fits nothing yet is best explained by noise and a prior without
     spread, and then move at ``scale_rate``. Adam has seen no gradient of theirs till then and makes their first hundred
     steps several times as long. With ``early_stopping`` the state of the best predictive likelihood on the validation
-    readings is kept, of those after the wait.
+    readings is kept, of those after the wait. ``batch_size`` as of ``dens``.
     """
 
     n_samples: Count = 1000
@@ -47,6 +47,7 @@ class MFVI(Method):
     scale_delay: Annotated[int, Ge(0)] = 2000
     scale_rate: Positive = 3e-3
     early_stopping: bool = False
+    batch_size: Count | None = None
     compile: CompileChoice = "auto"
 
     def refuse(self, target: Target) -> str | None:
@@ -77,11 +78,11 @@ class MFVI(Method):
             weights = omega[:, :n] + softplus(omega[:, n : 2 * n]) * eta
             return torch.cat([weights, pace * omega[:, 2 * n :].expand(len(eta), extra)], dim=1)
 
-        def negative_elbo(omega: Tensor, eta: Tensor, learn: Tensor) -> Tensor:
+        def negative_elbo(omega: Tensor, eta: Tensor, learn: Tensor, *picks: Tensor) -> Tensor:
             scales = omega[:, 2 * n :]
             spread = omega[:, n : 2 * n] if self.learn_std else omega[:, n : 2 * n].detach()
             omega = torch.cat([omega[:, :n], spread, learn * scales + (1 - learn) * scales.detach()], dim=1)
-            expected = target.log_likelihood(draw(omega, eta)).mean()
+            expected = target.log_likelihood(draw(omega, eta), target.as_batch(picks)).mean()
             prior = target.prior_scales(draw(omega, eta[:1]))
             divergence = kl_to_prior(omega[:, :n], softplus(omega[:, n : 2 * n]), prior)
             return (target.temperature * divergence - expected) / target.n_readings
@@ -90,7 +91,9 @@ class MFVI(Method):
 
         def inputs(count: int) -> tuple[Tensor, ...]:
             waits = loop.done.get("training", 0) < self.scale_delay
-            return noise(count * self.n_draws).view(count, self.n_draws, n), omega.new_full((count,), float(not waits))
+            picks = () if self.batch_size is None else target.draw_batches(self.batch_size, count, generator)
+            learn = omega.new_full((count,), float(not waits))
+            return (noise(count * self.n_draws).view(count, self.n_draws, n), learn, *picks)
 
         trainer = Trainer(negative_elbo, omega, generator, loop, compiled, inputs, best)
         first_look = self.scale_delay if extra else 0
@@ -105,10 +108,10 @@ class MFVI(Method):
         final = trainer.state["best"] if stopped else trainer.theta
         posterior = Posterior(draw(final, noise(self.n_samples)))
         posterior.gradient_evaluations = loop.done.get("training", 0) * self.n_draws
+        _, _, *picks = (item[0] for item in inputs(1))
         with torch.no_grad():
-            posterior.diagnostics = {
-                "elbo": -negative_elbo(final, noise(CHECK_DRAWS), final.new_ones(())).item() * target.n_readings
-            }
+            bound = -negative_elbo(final, noise(CHECK_DRAWS), final.new_ones(()), *picks)
+        posterior.diagnostics = {"elbo": bound.item() * target.n_readings}
         if stopped:
             posterior.diagnostics["validation_nll"] = trainer.state["best_nll"].item()
         return posterior

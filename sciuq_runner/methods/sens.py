@@ -32,6 +32,7 @@ class SEns(Method):
     learning_rate: Positive = 1e-2
     final_rate: Positive = 1e-4
     weight_decay: NonNegative | None = None
+    batch_size: Count | None = None
     compile: CompileChoice = "auto"
 
     def __post_init__(self) -> None:
@@ -44,11 +45,11 @@ class SEns(Method):
         return refuse_optimiser(target, type(self).__name__.lower())
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
-        objective = Objective(target, self.weight_decay)
+        objective = Objective(target, self.weight_decay, self.batch_size, generator)
         start = target.init(self.n_members, generator)
         snapshots = {"snapshots": start.new_zeros(self.n_used, *start.shape)}
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(objective, start, generator, loop, compiled, state=snapshots)
+        trainer = Trainer(objective, start, generator, loop, compiled, objective.inputs, snapshots)
         ends = cycle_ends(self.n_steps, self.n_cycles)[-self.n_used :]
         rate = cosine_cycles(self.n_steps, self.n_cycles, self.learning_rate, self.final_rate)
         for done in trainer.steps(self.n_steps, rate, pauses=ends):

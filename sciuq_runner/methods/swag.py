@@ -40,7 +40,7 @@ class SWAG(SEns):
     n_samples: Count = 50
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
-        objective = Objective(target, self.weight_decay)
+        objective = Objective(target, self.weight_decay, self.batch_size, generator)
         start = target.init(self.n_members, generator)
         moments = {
             "mean": torch.zeros_like(start),
@@ -49,7 +49,7 @@ class SWAG(SEns):
             "snapshots": start.new_zeros(self.n_used, *start.shape),
         }
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(objective, start, generator, loop, compiled, state=moments)
+        trainer = Trainer(objective, start, generator, loop, compiled, objective.inputs, moments)
         ends = cycle_ends(self.n_steps, self.n_cycles)
         used, begin = ends[-self.n_used :], ([0, *ends])[-self.n_used - 1]
         rate = cosine_cycles(self.n_steps, self.n_cycles, self.learning_rate, self.final_rate)

@@ -1,4 +1,4 @@
-"""Several networks of the same input as one."""
+"""Several networks as one: theta holds their weights one after another."""
 
 from __future__ import annotations
 
@@ -11,24 +11,16 @@ from sciuq_runner.networks.base import Drop, Network
 from sciuq_runner.networks.taylor import Index
 
 
-class Parallel(Network):
-    """The outputs of several networks side by side; ``theta`` holds their weights one after another."""
+class Joined:
+    """What does not depend on how the networks work together."""
 
     def __init__(self, networks: Sequence[Network]) -> None:
         self.networks = list(networks)
-        self.n_inputs = self.networks[0].n_inputs
-        self.n_outputs = sum(network.n_outputs for network in self.networks)
         self.sizes = [network.n_params for network in self.networks]
         self.n_params = sum(self.sizes)
 
-    def __call__(self, theta: Tensor, x: Tensor) -> Tensor:
-        parts = zip(self.networks, theta.split(self.sizes, dim=1), strict=True)
-        return torch.cat([network(part, x) for network, part in parts], dim=-1)
-
-    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
-        parts = zip(self.networks, theta.split(self.sizes, dim=1), strict=True)
-        found = [network.derivatives(part, x, orders) for network, part in parts]
-        return [torch.cat(values, dim=-1) for values in zip(*found, strict=True)]
+    def split(self, theta: Tensor) -> tuple[Tensor, ...]:
+        return theta.split(self.sizes, dim=1)
 
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
         return torch.cat([network.dropout_masks(n, rate, kind, generator) for network in self.networks], dim=1)
@@ -41,3 +33,21 @@ class Parallel(Network):
 
     def init(self, n_members: int, generator: Generator) -> Tensor:
         return torch.cat([network.init(n_members, generator) for network in self.networks], dim=1)
+
+
+class Parallel(Joined, Network):
+    """The outputs of several networks of the same input side by side."""
+
+    def __init__(self, networks: Sequence[Network]) -> None:
+        super().__init__(networks)
+        self.n_inputs = self.networks[0].n_inputs
+        self.n_outputs = sum(network.n_outputs for network in self.networks)
+
+    def __call__(self, theta: Tensor, x: Tensor) -> Tensor:
+        parts = zip(self.networks, self.split(theta), strict=True)
+        return torch.cat([network(part, x) for network, part in parts], dim=-1)
+
+    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
+        parts = zip(self.networks, self.split(theta), strict=True)
+        found = [network.derivatives(part, x, orders) for network, part in parts]
+        return [torch.cat(values, dim=-1) for values in zip(*found, strict=True)]

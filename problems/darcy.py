@@ -1,0 +1,239 @@
+"""Flow through random porous media: learning the map from conductivity to head (Section 6.5 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge
+from scipy.interpolate import RBFInterpolator
+from torch import Tensor
+
+from sciuq_runner.cache import cached
+from sciuq_runner.fields import Unknowns
+from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, QuantityData, Readings
+from sciuq_runner.schema import Count, NonNegative, Positive
+from sciuq_runner.seeds import stream
+from sciuq_runner.transforms import Standardisation
+
+from .darcy_flow import Flow, Grid, KarhunenLoeve
+
+SOURCE = 50.0
+FORMAT = 1
+"""Counts changes of the code after which kept data are of no use."""
+
+INPUT, OUTPUT = "log_lambda", "u"
+
+
+@dataclass(frozen=True)
+class Darcy(Problem):
+    r"""Steady flow
+
+    .. math::
+        -\nabla \cdot (\lambda \nabla u) = 50, \quad u = 1 \text{ at } x = 0, \quad u = 0 \text{ at } x = 1, \quad
+        \partial_n u = 0 \text{ at } y = 0, 1
+
+    through a medium of random conductivity :math:`\lambda`, whose logarithm is a Gaussian process with correlation
+    length ``length``. From ``n_pairs`` pairs of :math:`\log\lambda` and u on a grid of ``n_grid`` by ``n_grid`` cells
+    the operator between them is learned. Both are standardised: every value less its mean and over its standard
+    deviation among the pairs, at its place (``standardise=pointwise``) or everywhere (``shared``); ``target=log_u``
+    takes the logarithm of u before. All that is predicted is in the original units of u and :math:`\log\lambda`.
+
+    - ``clean``: u for new conductivities known on the whole grid, ``n_test`` of each of ``test_lengths``, or at
+      ``n_lambda`` random places and interpolated. Pairs may have noise in u (``train_noise``, in units of the standard
+      deviation of u), else the model may be off by ``tolerance``.
+    - ``noisy``: one new field of correlation length ``new_length`` has been read at ``n_lambda`` places, and its u at
+      ``n_u``, with noise of scale ``noise_scale`` in standardised units; wanted are both everywhere.
+
+    ``data_seed`` draws pairs and test functions, ``seed`` the new field and the noise; so what is learned from the pairs
+    serves all seeds.
+    """
+
+    case: Literal["clean", "noisy"] = "clean"
+    n_grid: Annotated[int, Ge(4)] = 40
+    n_terms: Count = 100
+    length: Positive = 0.25
+    n_pairs: Annotated[int, Ge(2)] = 1000
+    data_seed: Annotated[int, Ge(0)] = 0
+    target: Literal["u", "log_u"] = "u"
+    standardise: Literal["pointwise", "shared"] = "pointwise"
+    tolerance: Positive = 0.05
+    train_noise: NonNegative = 0.0
+    stride: Count = 1
+    test_lengths: list[Positive] = field(default_factory=lambda: [0.25, 0.15])
+    n_test: Count = 100
+    n_calibration: Annotated[int, Ge(0)] = 50
+    n_validation: Annotated[int, Ge(0)] = 50
+    n_lambda: Count | None = None
+    n_u: Annotated[int, Ge(0)] = 10
+    new_length: Positive = 0.25
+    noise_scale: Positive = 0.1
+
+    direct: ClassVar[tuple[str, ...]] = (INPUT,)
+    fields: ClassVar[Mapping[str, FieldSpec]] = {INPUT: FieldSpec(("x", "y"))}  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        if self.n_terms > self.n_grid**2:
+            raise ValueError(f"n_terms={self.n_terms} is more than the {self.n_grid**2} values of a field.")
+        if self.case == "clean" and not self.test_lengths:
+            raise ValueError("test_lengths should name at least one correlation length.")
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.n_grid)
+
+    @property
+    def operator(self) -> Operator:
+        return Operator(INPUT, OUTPUT)
+
+    @property
+    def n_calibration_points(self) -> int:
+        return self.n_calibration
+
+    @property
+    def noise(self) -> Mapping[str, Noise]:
+        if self.case == "noisy":
+            return {INPUT: Noise("known", self.noise_scale), OUTPUT: Noise("known", self.noise_scale)}
+        return {OUTPUT: Noise("known", self.train_noise) if self.train_noise else Noise("exact", self.tolerance)}
+
+    def coordinates_of(self, quantity: str) -> tuple[str, ...]:
+        return ("x", "y")
+
+    def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
+        assert quantity == INPUT, "what follows from it is the operator's"
+        return unknowns[INPUT](x)
+
+    # Fields and what flows through them
+
+    def fields_of(self, length: float, n: int, use: str) -> tuple[Array, Array]:
+        """Logarithms of conductivities of some correlation length with their heads, ``[S, n]`` each; kept on disk."""
+        settings: dict[str, object] = {
+            "n_grid": self.n_grid,
+            "n_terms": self.n_terms,
+            "length": length,
+            "n": n,
+            "seed": self.data_seed,
+        }
+        settings |= {"use": use, "problem": "darcy", "format": FORMAT}
+
+        def make() -> dict[str, Array]:
+            found = self.draw(length, n, stream(self.data_seed, f"{use} {length:g}"))
+            return dict(zip((INPUT, OUTPUT), found, strict=True))
+
+        found = cached(settings, make)
+        return found[INPUT], found[OUTPUT]
+
+    def draw(self, length: float, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        logarithm = KarhunenLoeve(self.grid, length, self.n_terms).draw(n, rng)
+        return logarithm, Flow(self.grid).solve(np.exp(logarithm), SOURCE)
+
+    @cached_property
+    def known(self) -> tuple[Array, Array]:
+        """The pairs from which the operator is learned."""
+        return self.fields_of(self.length, self.n_pairs, "pairs")
+
+    def transforms(self) -> Mapping[str, Standardisation]:
+        x, shared = self.grid.points, self.standardise == "shared"
+        logarithm, u = self.known
+        return {
+            INPUT: Standardisation.fit(x, logarithm, False, shared),
+            OUTPUT: Standardisation.fit(x, u, self.target == "log_u", shared),
+        }
+
+    def pairs(self) -> Readings:
+        logarithm, u = self.known
+        if self.train_noise:
+            u = self.with_noise(u, self.transforms()[OUTPUT], self.train_noise, stream(self.data_seed, "noise"))
+        index = np.arange(self.n_grid**2).reshape(self.n_grid, -1)[:: self.stride, :: self.stride].ravel()
+        return Readings(self.grid.points[index], u[index], random=True, inputs=logarithm.T)
+
+    def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
+        return {INPUT: History(self.grid.points, self.known[0][:, :n])}
+
+    def with_noise(self, values: Array, transform: Standardisation, scale: float, rng: np.random.Generator) -> Array:
+        """Values on the grid with noise in standardised units."""
+        x = self.grid.points
+        centre, unit = transform.at(x)
+        found: Array = centre + unit * (transform.apply(values, x) + scale * rng.standard_normal(values.shape))
+        return np.exp(found) if transform.log else found
+
+    # Data
+
+    def dataset(self, rng: np.random.Generator) -> Dataset:
+        return self.new_functions(rng) if self.case == "clean" else self.new_field(rng)
+
+    def new_functions(self, rng: np.random.Generator) -> Dataset:
+        """Pairs to learn from, and unseen conductivities."""
+        x, train = self.grid.points, self.pairs()
+        tests = [self.fields_of(length, self.n_test, "test") for length in self.test_lengths]
+        inputs, u = (np.concatenate(parts, axis=1) for parts in zip(*tests, strict=True))
+        held, validation = (
+            self.fields_of(self.length, n, use) if n else (np.empty((len(x), 0)),) * 2
+            for n, use in ((self.n_calibration, "calibration"), (self.n_validation, "validation"))
+        )
+        if self.n_lambda is not None:
+            inputs = self.interpolated(inputs, rng)
+        lengths = np.repeat(self.test_lengths, self.n_test)
+        return {
+            OUTPUT: QuantityData(
+                train=train,
+                test=Readings(x, u, random=True, inputs=inputs.T),
+                reference=u,
+                splits={
+                    self.split_name(length): np.broadcast_to(lengths == length, u.shape) for length in self.test_lengths
+                },
+                calibration=self.functions(*held),
+                validation=self.functions(*validation),
+                coordinates=("x", "y"),
+                clean_rl2e=True,
+            )
+        }
+
+    def functions(self, inputs: Array, u: Array) -> Readings:
+        if not inputs.shape[1]:
+            return Readings(np.empty((0, 2)), np.empty((0, 1)), random=True)
+        return Readings(self.grid.points, u, random=True, inputs=inputs.T)
+
+    def split_name(self, length: float) -> str:
+        """``id`` for the correlation length of the pairs, ``ood`` for the other one, or each of others."""
+        if length == self.length:
+            return "id"
+        others = [item for item in self.test_lengths if item != self.length]
+        return "ood" if len(others) == 1 else f"ood_{length:g}"
+
+    def interpolated(self, inputs: Array, rng: np.random.Generator) -> Array:
+        """Fields rebuilt from their values at ``n_lambda`` places of the grid, the same for all."""
+        assert self.n_lambda is not None
+        places = rng.permutation(len(inputs))[: self.n_lambda]
+        x = self.grid.points
+        found: Array = RBFInterpolator(x[places], inputs[places], kernel="thin_plate_spline")(x)
+        return found
+
+    def new_field(self, rng: np.random.Generator) -> Dataset:
+        """One unseen conductivity with its head, and noisy readings of both."""
+        x, transforms = self.grid.points, self.transforms()
+        values = dict(zip((INPUT, OUTPUT), self.draw(self.new_length, 1, rng), strict=True))
+        counts = {INPUT: 20 if self.n_lambda is None else self.n_lambda, OUTPUT: self.n_u}
+        split = "id" if self.new_length == self.length else "ood"
+        found = {}
+        for name, truth in values.items():
+            read, tested = (self.with_noise(truth, transforms[name], self.noise_scale, rng) for _ in range(2))
+            places = rng.permutation(len(x))
+            ends = np.cumsum([counts[name], self.n_calibration, self.n_validation])
+            train, held, validation = (
+                Readings(x[part], read[part]) for part in np.split(places[: ends[-1]], ends[:-1])
+            )
+            found[name] = QuantityData(
+                train=train,
+                test=Readings(x, tested),
+                reference=truth,
+                splits={split: np.ones(len(x), dtype=bool)},
+                calibration=held,
+                validation=validation,
+                coordinates=("x", "y"),
+                clean_rl2e=True,
+            )
+        return found
