@@ -147,11 +147,16 @@ class Darcy(Problem):
         logarithm, u = self.known
         if self.train_noise:
             u = self.with_noise(u, self.transforms()[OUTPUT], self.train_noise, stream(self.data_seed, "noise"))
-        index = np.arange(self.n_grid**2).reshape(self.n_grid, -1)[:: self.stride, :: self.stride].ravel()
-        return Readings(self.grid.points[index], u[index], random=True, inputs=logarithm.T)
+        read = self.cells(self.stride)
+        return Readings(self.grid.points[read], u[read], random=True, inputs=logarithm.T)
+
+    def cells(self, stride: int) -> Array:
+        """Every so many cells along both sides."""
+        return np.arange(self.n_grid**2).reshape(self.n_grid, -1)[::stride, ::stride].ravel()
 
     def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
-        return {INPUT: History(self.grid.points, self.known[0][:, :n])}
+        every = self.cells(2)
+        return {INPUT: History(self.grid.points[every], self.known[0][every, :n])}
 
     def with_noise(self, values: Array, transform: Standardisation, scale: float, rng: np.random.Generator) -> Array:
         """Values on the grid with noise in standardised units."""

@@ -14,7 +14,8 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import BoundAdversarialModel, Model
-from sciuq_runner.models.operators import OperatorFieldModel, OperatorModel
+from sciuq_runner.models.operator_fields import OperatorFieldModel
+from sciuq_runner.models.operators import OperatorModel
 from sciuq_runner.models.random_fields import RandomFieldModel
 from sciuq_runner.problem import Dataset, Problem
 from sciuq_runner.results import NOT_QUANTITIES, PREDICTIONS

@@ -59,22 +59,29 @@ class Store:
 
 def pretrain(model: BoundModel, store: Store, folder: Path, loop: Loop) -> dict[str, float]:
     """Give a model what it needs before inference: from the store, or by training. Returns how good it is."""
-    stage = model.pretraining()
-    if stage is None:
-        return {}
-    started, key = time.perf_counter(), stage.key()
-    found = store.find(key)
-    if found is not None:
-        model.load_state(found[0])
-        log.info("Pre-training was done before: reusing %s.", found[1])
-    else:
-        log.info("Pre-training the model; it will be found again as %s.", store.path(key))
-        model.load_state(train(stage, folder, loop))
-        store.keep(key, model.state())
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-    numbers, arrays = stage.judge()
-    files.write_npz(folder / PRIOR, arrays)
-    return {**numbers, "reused": float(found is not None), "train_s": time.perf_counter() - started}
+    stages = model.pretraining()
+    started, reused = time.perf_counter(), True
+    numbers: dict[str, float] = {}
+    arrays: dict[str, Array] = {}
+    for stage in stages:
+        key = stage.key()
+        found = store.find(key)
+        if found is not None:
+            stage.load(found[0])
+            log.info("Pre-training was done before: reusing %s.", found[1])
+        else:
+            log.info("Pre-training the model; it will be found again as %s.", store.path(key))
+            product = train(stage, folder, loop)
+            stage.load(product)
+            store.keep(key, product)
+            reused = False
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+        judged = stage.judge()
+        numbers |= judged[0]
+        arrays |= judged[1]
+    if arrays:
+        files.write_npz(folder / PRIOR, arrays)
+    return {**numbers, "reused": float(reused), "train_s": time.perf_counter() - started} if stages else {}
 
 
 def train(stage: Pretraining, folder: Path, loop: Loop) -> dict[str, Tensor]:

@@ -170,9 +170,9 @@ class QuantityData:
 
     ``train`` alone is seen by inference, ``validation`` only decides when to stop; ``calibration`` is for calibrators;
     ``test`` (noisy readings on a fixed grid) with its clean ``reference`` only for metrics and figures; not-a-number
-    where neither is known. ``splits`` are masks of the test grid, or ``[N, R]`` of its points and functions. For a random field ``test`` and ``reference`` are
-    unseen realisations, and ``sensed`` is what sensors placed as in training read of them, if it is one that the others
-    follow from.
+    where neither is known. ``splits`` are masks of the test grid, or ``[N, R]`` of its points and functions. For a
+    random field ``test`` and ``reference`` are unseen realisations, and ``sensed`` is what sensors placed as in training
+    read of them, if it is one that the others follow from.
     """
 
     train: Readings

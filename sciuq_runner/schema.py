@@ -96,6 +96,9 @@ def construct(cls: type[T], values: Mapping[str, Any], key: str, trust: Sequence
     for name, value in values.items():
         if isinstance(value, Mapping) and Factory in _plain_types(hints[name]):
             value = Factory(locate(value.get("_target_", ""), f"{prefix}{name}", trust), _settings(value))
+        if isinstance(value, Mapping) and "_target_" in value and isinstance(hints[name], type):
+            checked[name] = build(value, f"{prefix}{name}", hints[name], trust)
+            continue
         if isinstance(value, Mapping) and dataclasses.is_dataclass(hints[name]):
             checked[name] = construct(hints[name], value, f"{prefix}{name}", trust)
             continue

@@ -24,8 +24,8 @@ def axes_of(x: Array) -> list[Array] | None:
 
 @dataclass(frozen=True)
 class Standardisation:
-    r"""Values less their mean over their standard deviation, :math:`z = (y - \mu(x)) / \sigma(x)`, both functions of the
-    place that are known at ``x[S, D]``; of :math:`\log y` in place of y where ``log`` is set.
+    r"""Values less their mean over their standard deviation, :math:`z = (y - \mu(x)) / \sigma(x)`, both functions of
+    the place that are known at ``x[S, D]``; of :math:`\log y` in place of y where ``log`` is set.
 
     Between these places they are interpolated linearly on a rectangular grid and taken from the nearest place
     otherwise, as they are beyond the outermost ones.

@@ -17,7 +17,6 @@ from sciuq_runner.optim import Trainer, cosine_cycles
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target import Target
 
-
 JUDGED = 50  # members whose loss is taken at once
 
 

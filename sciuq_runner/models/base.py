@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Generator, Tensor
@@ -33,7 +33,11 @@ class Pretraining(ABC):
 
     @abstractmethod
     def run(self, loop: Loop) -> dict[str, Tensor]:
-        """Train; returns the state of the model, as far as it came where the loop was interrupted."""
+        """Train; returns the product, as far as it came where the loop was interrupted."""
+
+    @abstractmethod
+    def load(self, product: Mapping[str, Tensor]) -> None:
+        """Give the model what was trained."""
 
     @abstractmethod
     def kept(self) -> dict[str, Tensor]:
@@ -88,9 +92,9 @@ class BoundModel(ABC):
         """What must hold beside the readings: values of further quantities of :meth:`observe`, and how well."""
         return {}
 
-    def pretraining(self) -> Pretraining | None:
-        """What has to be learned before theta; None if nothing."""
-        return None
+    def pretraining(self) -> Sequence[Pretraining]:
+        """What has to be learned before theta, one after another."""
+        return ()
 
     def state(self) -> dict[str, Tensor]:
         """What the model holds beside theta: pre-trained weights, statistics of the readings. Saved with samples."""

@@ -233,8 +233,8 @@ class BoundGenerators(BoundModel):
     def init(self, n_members: int, generator: RandomGenerator) -> Tensor:
         return torch.randn(n_members, self.n_params, generator=generator, dtype=torch.float64)
 
-    def pretraining(self) -> Pretraining:
-        return PriorTraining(self)
+    def pretraining(self) -> Sequence[Pretraining]:
+        return [PriorTraining(self)]
 
     def state(self) -> dict[str, Tensor]:
         units = torch.tensor(list(self.physics.units.values()), dtype=torch.float64)
@@ -337,6 +337,9 @@ class PriorTraining(Pretraining):
         self.game = Game(settings.gan, self.simulate, settings.latent, *self.split(), beta, random, loop)
         self.model.beta = self.game.run()
         return self.model.state()
+
+    def load(self, product: Mapping[str, Tensor]) -> None:
+        self.model.load_state(product)
 
     def kept(self) -> dict[str, Tensor]:
         return {"beta": self.game.good} if self.game is not None else {}

@@ -48,10 +48,6 @@ class OperatorModel(Model):
         return bound
 
 
-class OperatorFieldModel(Model):
-    """The settings of a model of one function and of what an operator, learned before, makes of it."""
-
-
 class BoundOperatorModel(BoundModel):
     """An operator as a function of the weights."""
 
@@ -86,9 +82,6 @@ class BoundOperatorNetwork(BoundOperatorModel):
 
     def operate(self, theta: Tensor, quantity: str, x: Tensor, inputs: Tensor) -> Tensor:
         return self.network(theta, x, inputs)
-
-    def is_direct(self, quantity: str) -> bool:
-        return True
 
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
         return self.network.dropout_masks(n, rate, kind, generator)

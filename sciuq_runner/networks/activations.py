@@ -78,7 +78,7 @@ def gelu(z: Tensor, order: int) -> Derivatives:
 
 
 def relu(z: Tensor, order: int) -> Derivatives:
-    return _piecewise_linear(torch.relu(z), (z > 0).to(z), order)
+    return _piecewise_linear(torch.relu(z), (z > 0).to(z), order) if order else [torch.relu(z)]
 
 
 def leaky_relu(z: Tensor, order: int) -> Derivatives:

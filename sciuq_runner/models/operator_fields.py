@@ -1,0 +1,261 @@
+"""One unknown function and what an operator, learned before, makes of it (Section 4.3 of the paper)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+import numpy as np
+import torch
+from annotated_types import Ge
+from torch import Generator, Tensor
+
+from sciuq_runner.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.fields import Unknowns
+from sciuq_runner.loop import Loop
+from sciuq_runner.metrics import mean_rl2e
+from sciuq_runner.models.base import BoundModel, Model, Pretraining
+from sciuq_runner.models.deeponet import DeepONet
+from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
+from sciuq_runner.networks.base import Drop
+from sciuq_runner.optim import Trainer, cosine_cycles
+from sciuq_runner.problem import Array, Dataset, History, Noise, Operator, Problem, Readings
+from sciuq_runner.schema import Count, Fraction, NonNegative, Positive
+from sciuq_runner.seeds import stream, torch_stream
+from sciuq_runner.transforms import Standardisation
+
+FORMAT = 1
+"""Counts changes of the code after which an earlier product is of no use."""
+
+N_POINTS = 400  # of every function in a step
+
+
+@dataclass(frozen=True)
+class OperatorTraining:
+    """How an operator is trained before inference: Adam on mini-batches of ``batch`` functions, weight decay relative to
+    the mean squared error of standardised values, the learning rate falling along a half cosine."""
+
+    n_steps: Count = 50_000
+    learning_rate: Positive = 2e-3
+    final_rate: Positive = 2e-6
+    weight_decay: NonNegative = 1e-7
+    batch: Count = 32
+    held_out: Fraction = 0.05
+    compile: CompileChoice = "auto"
+
+
+@dataclass(frozen=True)
+class OperatorFieldModel(Model):
+    r"""The input :math:`\lambda_\theta(x)` of an operator as a function of theta, its output
+    :math:`u_\theta = G(\lambda_\theta)` by the operator.
+
+    The ``operator`` is trained on the problem's pairs before inference and then stays as it is. Of several
+    (``n_operators``), trained from different starting points, sample j of theta goes through the j-th, counted round: so
+    the spread of u is that of both. Readings of u would have to choose between them, so that this is for readings of the
+    input alone. ``pretrain_seed`` draws all that the operator starts from.
+    """
+
+    operator: OperatorModel = field(default_factory=DeepONet)
+    training: OperatorTraining = field(default_factory=OperatorTraining)
+    n_operators: Count = 1
+    pretrain_seed: Annotated[int, Ge(0)] = 0
+
+    @abstractmethod
+    def prior_model(self) -> Model:
+        """The model of the input."""
+
+    def bind(
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+    ) -> BoundModel:
+        operator = problem.operator
+        if operator is None or operator.input not in problem.fields or operator.input not in noise:
+            raise ConfigError(
+                "model: there is no single function with readings here, to which an operator would be applied: "
+                "use model=deeponet, or problem.case=noisy."
+            )
+        if self.n_operators > 1 and readings is not None and len(readings[operator.output]):
+            raise ConfigError(
+                f"model.n_operators={self.n_operators} is for readings of {operator.input} alone: use 1, or no "
+                f"readings of {operator.output}."
+            )
+        function = InputFunction(problem, operator)
+        given = None if readings is None else {operator.input: readings[operator.input]}
+        inner = self.prior_model().bind(function, function.noise, given)
+        return BoundOperatorField(self, problem, operator, inner)
+
+
+@dataclass(frozen=True)
+class InputFunction(Problem):
+    """The input of an operator as a problem of its own, in standardised units."""
+
+    whole: Problem
+    of: Operator
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", {self.of.input: self.whole.fields[self.of.input]})
+
+    @property
+    def noise(self) -> Mapping[str, Noise]:
+        return {self.of.input: self.whole.noise[self.of.input]}
+
+    @property
+    def n_calibration_points(self) -> int:
+        return self.whole.n_calibration_points
+
+    def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
+        return unknowns[quantity](x)
+
+    def dataset(self, rng: np.random.Generator) -> Dataset:
+        raise AssertionError("the data are those of the whole problem")
+
+    def transforms(self) -> Mapping[str, Standardisation]:
+        return {self.of.input: self.whole.transforms()[self.of.input]}
+
+    def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
+        name, past = self.of.input, self.whole.history(rng, n)
+        if name not in past:
+            return {}
+        item = past[name]
+        return {name: History(item.x, self.transforms()[name].apply(item.y, item.x), item.noise)}
+
+
+class BoundOperatorField(BoundModel):
+    """Theta is that of the input's model."""
+
+    def __init__(self, settings: OperatorFieldModel, problem: Problem, operator: Operator, inner: BoundModel) -> None:
+        self.settings, self.problem, self.names, self.inner = settings, problem, operator, inner
+        self.prior, self.n_params = inner.prior, inner.n_params
+        self.operator = BoundOperatorNetwork(settings.operator)
+        self.beta: Tensor | None = None  # the weights of the operators, [E, K]
+
+    @cached_property
+    def pairs(self) -> Readings:
+        found = self.problem.pairs()
+        assert found is not None
+        return found
+
+    def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
+        if quantity == self.names.input:
+            return self.inner.observe(theta, quantity, x)
+        assert self.beta is not None, "the operator has not been trained yet"
+        sensors, beta = self.operator.places["sensors"].to(theta), self.beta.to(theta)
+        functions = self.inner.observe(theta, self.names.input, sensors)[..., 0]
+        found = self.operator.network(beta, x, functions)  # [E, N, M]
+        if len(beta) == 1:
+            return found[0].T[..., None]
+        member = torch.arange(len(theta), device=theta.device)
+        return found[member % len(beta), :, member][..., None]
+
+    def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
+        return self.inner.noise_scale(theta, quantity, x)
+
+    def is_direct(self, quantity: str) -> bool:
+        return quantity == self.names.input and self.inner.is_direct(quantity)
+
+    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor | None:
+        return self.inner.dropout_masks(n, rate, kind, generator)
+
+    def last_layer(self) -> Tensor | None:
+        return self.inner.last_layer()
+
+    def blocks(self) -> list[tuple[int, int]]:
+        return self.inner.blocks()
+
+    def init(self, n_members: int, generator: Generator) -> Tensor:
+        return self.inner.init(n_members, generator)
+
+    def pretraining(self) -> Sequence[Pretraining]:
+        return [OperatorPretraining(self), *self.inner.pretraining()]
+
+    def state(self) -> dict[str, Tensor]:
+        assert self.beta is not None
+        inner = {f"{INNER}{name}": value for name, value in self.inner.state().items()}
+        return {"operator": self.beta, **self.operator.state(), **inner}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        self.load_operator(state)
+        inner = {name.removeprefix(INNER): value for name, value in state.items() if name.startswith(INNER)}
+        self.inner.load_state(inner)
+
+    def load_operator(self, state: Mapping[str, Tensor]) -> None:
+        """The operator alone."""
+        self.operator.load_state(state)
+        self.beta = state["operator"]
+
+
+INNER = "input."
+"""Begins the names of what the input's model holds."""
+
+
+class OperatorPretraining(Pretraining):
+    """Learn the operator from pairs."""
+
+    def __init__(self, model: BoundOperatorField) -> None:
+        self.model = model
+        self.trainer: Trainer | None = None
+        pairs, settings = model.pairs, model.settings
+        assert pairs.inputs is not None
+        transforms = model.problem.transforms()
+        self.sensors = transforms[model.names.input].x
+        self.output = transforms[model.names.output]
+        self.inputs = torch.tensor(transforms[model.names.input].apply(pairs.inputs.T, self.sensors).T).float()
+        self.x, self.y = torch.tensor(pairs.x).float(), torch.tensor(self.output.apply(pairs.y, pairs.x)).float()
+        order = stream(settings.pretrain_seed, "held-out pairs").permutation(len(self.inputs))
+        n_held = max(1, round(settings.training.held_out * len(order)))
+        self.held, self.seen = (torch.tensor(part) for part in (order[:n_held], order[n_held:]))
+
+    def key(self) -> str:
+        settings, pairs = self.model.settings, self.model.pairs
+        training = {name: value for name, value in asdict(settings.training).items() if name != "compile"}
+        parts = [FORMAT, type(settings.operator).__name__, asdict(settings.operator), training]  # type: ignore[call-overload]
+        found = hashlib.sha256(json.dumps([*parts, settings.n_operators, settings.pretrain_seed]).encode())
+        for array in (self.sensors, pairs.x, self.y.numpy(), self.inputs.numpy()):
+            found.update(np.ascontiguousarray(array, np.float64).tobytes())
+        return found.hexdigest()
+
+    def run(self, loop: Loop) -> dict[str, Tensor]:
+        settings, training = self.model.settings, self.model.settings.training
+        random = torch_stream(settings.pretrain_seed, "operator")
+        bound = self.model.operator
+        bound.place(self.sensors, self.model.pairs.x.min(0), self.model.pairs.x.max(0))
+        n_points = min(N_POINTS, len(self.x))
+
+        def inputs(n: int) -> tuple[Tensor, ...]:
+            points = [torch.randperm(len(self.x), generator=random)[:n_points] for _ in range(n)]
+            chosen = [self.seen[torch.randperm(len(self.seen), generator=random)[: training.batch]] for _ in range(n)]
+            return torch.stack(points), torch.stack(chosen)
+
+        def loss(beta: Tensor, points: Tensor, chosen: Tensor) -> Tensor:
+            wanted = self.y.index_select(0, points).index_select(1, chosen)
+            misfit = bound.network(beta, self.x[points], self.inputs[chosen]) - wanted
+            return misfit.square().mean((1, 2)) + training.weight_decay * beta.square().sum(1)
+
+        start = bound.init(settings.n_operators, random).float()
+        compiled = worth_compiling(training.compile, training.n_steps)
+        self.trainer = Trainer(loss, start, random, loop, compiled, inputs)
+        rate = cosine_cycles(training.n_steps, 1, training.learning_rate, training.final_rate)
+        return {"operator": self.trainer.run(training.n_steps, rate), **bound.state()}
+
+    def load(self, product: Mapping[str, Tensor]) -> None:
+        self.model.load_operator(product)
+
+    def kept(self) -> dict[str, Tensor]:
+        return {} if self.trainer is None else {"operator": self.trainer.theta}
+
+    def judge(self) -> tuple[dict[str, float], Mapping[str, Array]]:
+        """Relative errors for pairs that did not train it, in units of the quantity and standardised."""
+        beta = self.model.beta
+        assert beta is not None
+        with torch.no_grad():
+            found = self.model.operator.network(beta.float(), self.x, self.inputs[self.held]).mean(0).double()
+        truth, x = self.y[:, self.held].double(), self.model.pairs.x
+        original = (self.output.undo(part, x)[0].numpy() for part in (found, truth))
+        numbers = {"operator_rl2e": mean_rl2e(*original)}
+        numbers["operator_rl2e_standardised"] = mean_rl2e(found.numpy(), truth.numpy())
+        return numbers, {}
