@@ -48,8 +48,8 @@ class Darcy(Problem):
     - ``noisy``: one new field of correlation length ``new_length`` has been read at ``n_lambda`` places, and its u at
       ``n_u``, with noise of scale ``noise_scale`` in standardised units; wanted are both everywhere.
 
-    ``data_seed`` draws pairs and test functions, ``seed`` the new field and the noise; so what is learned from the pairs
-    serves all seeds.
+    ``data_seed`` draws pairs and test functions, ``seed`` the new field and the noise; so what is learned from the
+    pairs serves all seeds.
     """
 
     case: Literal["clean", "noisy"] = "clean"
@@ -165,7 +165,19 @@ class Darcy(Problem):
         found: Array = centre + unit * (transform.apply(values, x) + scale * rng.standard_normal(values.shape))
         return np.exp(found) if transform.log else found
 
+    def imbalance(self, functions: Array, x: Array, values: Array) -> Array | None:
+        """Root mean square of what is missing in the balance of the cells, relative to the source."""
+        if x.shape != self.grid.points.shape or not np.allclose(x, self.grid.points):
+            return None
+        missing = Flow(self.grid).residual(np.exp(functions.T), values, SOURCE)
+        found: Array = np.sqrt(np.square(missing).mean(0)) / SOURCE
+        return found
+
     # Data
+
+    @property
+    def split_values(self) -> Mapping[str, float]:
+        return {self.split_name(length): length for length in self.test_lengths} if self.case == "clean" else {}
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
         return self.new_functions(rng) if self.case == "clean" else self.new_field(rng)
@@ -182,14 +194,13 @@ class Darcy(Problem):
         if self.n_lambda is not None:
             inputs = self.interpolated(inputs, rng)
         lengths = np.repeat(self.test_lengths, self.n_test)
+        order = sorted(self.test_lengths, key=lambda length: length != self.length)  # the known one first
         return {
             OUTPUT: QuantityData(
                 train=train,
                 test=Readings(x, u, random=True, inputs=inputs.T),
                 reference=u,
-                splits={
-                    self.split_name(length): np.broadcast_to(lengths == length, u.shape) for length in self.test_lengths
-                },
+                splits={self.split_name(length): np.broadcast_to(lengths == length, u.shape) for length in order},
                 calibration=self.functions(*held),
                 validation=self.functions(*validation),
                 coordinates=("x", "y"),

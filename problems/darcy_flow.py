@@ -91,7 +91,7 @@ class Flow:
         return 2 * a * b / (a + b), 2 * c * d / (c + d), 2 * conductivity[:, 0], 2 * conductivity[:, -1]
 
     def solve(self, conductivity: Array, source: Array | float) -> Array:
-        """u in all cells, ``[n * n, R]``, for conductivities ``[n * n, R]`` and a source of ``[n * n, 1]`` or a number."""
+        """u in all cells, ``[n * n, R]``, for conductivities ``[n * n, R]`` and a source ``[n * n, 1]`` or a number."""
         parts = [conductivity[:, i : i + CHUNK] for i in range(0, conductivity.shape[1], CHUNK)]
         return np.concatenate([self.solve_part(part, source) for part in parts], axis=1)
 

@@ -10,6 +10,7 @@ import torch
 from annotated_types import Ge
 
 from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.detection import DetectionSettings
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
 from sciuq_runner.methods.base import Method
@@ -62,6 +63,7 @@ class Settings:
     calibration: dict[str, Any]
     fidelity: dict[str, Any]
     tracking: dict[str, Any]
+    detection: dict[str, Any] = field(default_factory=dict)
     seed: Annotated[int, Ge(0)] = 0
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     dtype: Dtype = "float32"
@@ -82,6 +84,7 @@ class Run:
     calibration: CalibrationSettings
     calibrators: Mapping[str, Calibrator]
     tracking: TrackingSettings
+    detection: DetectionSettings
     settings: Settings
     config: Mapping[str, Any]
 
@@ -96,6 +99,9 @@ def assemble(config: Mapping[str, Any]) -> Run:
     calibration = construct(CalibrationSettings, settings.calibration, "calibration")
     calibrators = build_calibrators(calibration.by, settings.trust)
     tracking = construct(TrackingSettings, settings.tracking, "tracking")
+    detection = construct(DetectionSettings, settings.detection, "detection", settings.trust)
+    if detection.score.startswith("gan") and detection.prior is None:
+        raise ConfigError(f"detection.score={detection.score} needs a generator: use detection=gan.")
     if calibrators and calibration.data == "calibration" and not problem.n_calibration_points:
         raise ConfigError(
             f"calibration={','.join(calibrators)} needs calibration readings, and the problem has none: "
@@ -118,7 +124,7 @@ def assemble(config: Mapping[str, Any]) -> Run:
                 raise ConfigError(
                     f"problem: the quantity {other} has a name that {PREDICTIONS} uses for {name}: rename it."
                 )
-    return Run(problem, model, method, calibration, calibrators, tracking, settings, config)
+    return Run(problem, model, method, calibration, calibrators, tracking, detection, settings, config)
 
 
 def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[str, Calibrator]:

@@ -15,6 +15,9 @@ from sciuq_runner.loop import BarDisplay, Display, LogDisplay
 from sciuq_runner.results import NOT_QUANTITIES
 
 
+SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
+
+
 class ConsoleHandler(logging.StreamHandler):
     """Log lines on standard output; warnings say so."""
 
@@ -57,6 +60,12 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
         interval = f"95 % between {_number(values['lower'])} and {_number(values['upper'])}"
         truth = f", truth {_number(values['reference'])}" if "reference" in values else ""
         print(f"{name}: {_number(values['mean'])} ± {_number(values['std'])}, {interval}{truth}")
+    for split, values in metrics.get("baselines", {}).items():
+        print(f"rl2e of simpler methods, {split}: " + ", ".join(f"{key} {_number(v)}" for key, v in values.items()))
+    for name, values in metrics.get("detection", {}).items():
+        told = [f"{key.replace('_', ' ')} {_number(v)}" for key, v in values.items() if key.startswith(SCORES)]
+        if told and name != "rl2e":
+            print(f"out-of-distribution score {name}: " + ", ".join(told))
     print(f"results: {folder}")
     if ui_command:
         print(f"compare runs: {ui_command}")

@@ -8,7 +8,7 @@ import io
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +40,39 @@ def read_columns(path: Path, columns: Sequence[str], label: str) -> dict[str, np
     the file.
     """
     where = f"{label}: {path}"
-    readers = {".csv": _read_csv, ".npz": _read_npz, ".mat": _read_mat}
+    return _read(path, where, {".csv": _read_csv, ".npz": _read_npz, ".mat": _read_mat}, columns)
+
+
+def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str], label: str) -> dict[str, np.ndarray]:
+    """Read named arrays of any shape, in double precision; all values are finite."""
+    where = f"{label}: {path}"
+
+    def npz(path: Path, required: Sequence[str], where: str) -> dict[str, np.ndarray]:
+        return _load_npz(path, required, where, optional)
+
+    def mat(path: Path, required: Sequence[str], where: str) -> dict[str, np.ndarray]:
+        return _load_mat(path, required, where, optional)
+
+    arrays = _read(path, where, {".npz": npz, ".mat": mat}, required)
+    return {name: _numbers(name, array, where) for name, array in arrays.items()}
+
+
+Reader = Callable[[Path, Sequence[str], str], dict[str, np.ndarray]]
+
+
+def _read(path: Path, where: str, readers: Mapping[str, Reader], names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Choose the reader by the file's name."""
+    *others, last = readers
     try:
         if not path.exists():
             raise ConfigError(f"{where} does not exist: check the name and the folder.")
         if path.is_dir():
             raise ConfigError(f"{where} is a folder: name a file in it.")
         if path.suffix.lower() not in readers:
-            raise ConfigError(f"{where} should end with .csv, .npz or .mat.")
+            raise ConfigError(f"{where} should end with {', '.join(others)} or {last}.")
         if not path.stat().st_size:
             raise ConfigError(f"{where} is empty: is the file complete?")
-        return readers[path.suffix.lower()](path, columns, where)
+        return readers[path.suffix.lower()](path, names, where)
     except OSError as error:
         raise ConfigError(f"{where} cannot be read ({first_line(error)}).") from error
 
@@ -147,6 +169,10 @@ def _is_number(cell: str) -> bool:
 
 
 def _read_npz(path: Path, columns: Sequence[str], where: str) -> dict[str, np.ndarray]:
+    return _vectors(_load_npz(path, columns, where), where)
+
+
+def _load_npz(path: Path, columns: Sequence[str], where: str, optional: Sequence[str] = ()) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     name = ""
     try:
@@ -155,15 +181,20 @@ def _read_npz(path: Path, columns: Sequence[str], where: str) -> dict[str, np.nd
         with np.load(path, allow_pickle=False) as archive:
             for name in columns:
                 _check_there(name, archive.files, "array", where)
+            for name in (*columns, *(item for item in optional if item in archive.files)):
                 arrays[name] = archive[name]
     except (ValueError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         if "Object arrays" in str(error):
             raise ConfigError(f"{where}: {name} holds {KINDS['O']}.") from error
         raise ConfigError(f"{where} cannot be read ({first_line(error)}): is the file complete?") from error
-    return _vectors(arrays, where)
+    return arrays
 
 
 def _read_mat(path: Path, columns: Sequence[str], where: str) -> dict[str, np.ndarray]:
+    return _vectors(_load_mat(path, columns, where), where)
+
+
+def _load_mat(path: Path, columns: Sequence[str], where: str, optional: Sequence[str] = ()) -> dict[str, Any]:
     from scipy.io import loadmat, whosmat
 
     content = path.read_bytes()
@@ -171,14 +202,15 @@ def _read_mat(path: Path, columns: Sequence[str], where: str) -> dict[str, np.nd
         names = [name for name, *_ in whosmat(io.BytesIO(content))]
         for name in columns:
             _check_there(name, names, "array", where)
-        arrays = loadmat(io.BytesIO(content), variable_names=list(columns))
+        wanted = [*columns, *(name for name in optional if name in names)]
+        arrays = loadmat(io.BytesIO(content), variable_names=wanted)
     except ConfigError:
         raise
     except Exception as error:  # scipy raises whatever the bytes of a damaged file lead it to
         if isinstance(error, NotImplementedError) or b"\x89HDF" in content[:1024]:
             raise ConfigError(f"{where} is a MATLAB 7.3 file: save it with save(..., '-v7').") from error
         raise ConfigError(f"{where} cannot be read ({first_line(error)}): is the file complete?") from error
-    return _vectors({name: arrays[name] for name in columns}, where)
+    return {name: arrays[name] for name in wanted}
 
 
 def _check_there(name: str, names: Sequence[str], what: str, where: str) -> None:

@@ -17,8 +17,10 @@ import torch
 
 from sciuq_runner import files, metrics
 from sciuq_runner.assembly import CalibrationSettings, Run, prepare
+from sciuq_runner.baselines import baselines
 from sciuq_runner.calibration.base import LEVEL, Calibrator
 from sciuq_runner.calibration.conformal import points_needed
+from sciuq_runner.detection import DETECTION, Detector, make_prior, read_detection, summarise
 from sciuq_runner.diagnostics import convergence, convergence_warnings
 from sciuq_runner.emulator import SAMPLES, save_emulator
 from sciuq_runner.gold import gold_standard
@@ -64,7 +66,11 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     torch.set_num_threads(settings.threads or choose_threads(target))
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
 
-    pretrained = pretrain(target.model, store or Store(folder / PRETRAINED), folder, loop)
+    store = store or Store(folder / PRETRAINED)
+    pretrained = pretrain(target.model, store, folder, loop)
+    detector = make_detector(run, target, dataset)
+    if detector is not None and detector.prior is not None:
+        pretrained |= pretrain(detector.prior, store, folder, loop)
     posterior = run.method.run(target, torch_stream(settings.seed, "method"), loop)
     trained = time.perf_counter()
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
@@ -80,7 +86,8 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
             found[name] = calibrated(name, item, run.calibration, run.calibrators, settings.seed)
         except ValueError as error:  # what was trained must not be lost
             log.warning("%s is not calibrated: %s", name, error)
-    save_emulator(folder / "model", run.config, target.model, posterior, calibrations(found))
+    detection = {} if detector is None else detect(detector, target, posterior, dataset, predictives, folder)
+    save_emulator(folder / "model", run.config, target, posterior, calibrations(found), detector)
     gold = {} if isinstance(run.method, GP) else gold_standard(settings.gold, target, dataset, settings.seed)
     diagnostics, warnings = judge(posterior, predictives)
     cost = {
@@ -95,6 +102,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
         "parameters": learned_parameters(target, posterior, run.problem.scalars),
         "diagnostics": diagnostics,
         **({"pretraining": pretrained} if pretrained else {}),
+        **({"baselines": compare(target, dataset, predictives), "detection": detection} if detector else {}),
         "cost": cost,
         "config": {"choices": dict(choices), **{k: v for k, v in run.config.items() if k != "tracking"}},
     }
@@ -109,13 +117,62 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
 
         panels = before_and_after(target, posterior, stream(settings.seed, "figures"), run.problem.probes)
         write_panels(folder, panels)
-        parts = found, panels, run.calibrators, settings.seed, title_of(results), read_prior(folder)
+        extras = read_prior(folder), read_detection(folder)
+        parts = found, panels, run.calibrators, settings.seed, title_of(results), *extras
         plots.draw_all(folder / "figures", *parts)
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
     for warning in warnings:
         log.warning(warning)
     return Outcome(results, loop.interrupted, validation_nll(target, posterior, dataset))
+
+
+def make_detector(run: Run, target: Target, dataset: Dataset) -> Detector | None:
+    """What scores inputs, where an operator is applied to them."""
+    operator = target.operator
+    if operator is None or operator.output not in dataset or dataset[operator.output].test.inputs is None:
+        return None
+    prior = make_prior(run.detection, run.problem)
+    transforms = target.transforms
+    return Detector(run.detection, run.problem, transforms[operator.input], transforms.get(operator.output), prior)
+
+
+def detect(
+    detector: Detector,
+    target: Target,
+    posterior: Posterior,
+    dataset: Dataset,
+    predictives: Mapping[str, Predictive],
+    folder: Path,
+) -> dict[str, dict[str, float]]:
+    """Score the test functions, with thresholds from those held out for calibration; leaves the scores in a file."""
+    assert target.operator is not None
+    name = target.operator.output
+    data, test = dataset[name], predictives[name]
+    assert data.test.inputs is not None
+    held = data.calibration
+    if held.inputs is not None and len(held):
+        seen = predict(target, posterior, name, held.x, True, held.inputs)
+        detector.learn(detector.scores(held.inputs, held.x, seen.mean, seen.epistemic_std))
+    else:
+        log.warning("Without functions held out for calibration, none can be flagged as unlike those of training.")
+    scores = detector.scores(data.test.inputs, data.test.x, test.mean, test.epistemic_std)
+    errors = np.linalg.norm(test.mean - data.reference, axis=0) / np.linalg.norm(data.reference, axis=0)
+    columns = {split: np.asarray(mask.any(0)) for split, mask in data.splits.items()}
+    values = detector.problem.split_values
+    arrays = {f"score_{key}": item for key, item in {**scores, "rl2e": errors}.items()}
+    arrays |= {f"split_{split}": mask for split, mask in columns.items()}
+    arrays |= {f"value_{split}": np.array(value) for split, value in values.items()}
+    arrays |= {f"threshold_{key}": np.array(value) for key, value in detector.thresholds.items()}
+    files.write_npz(folder / DETECTION, arrays)
+    return summarise(detector, scores, errors, columns)
+
+
+def compare(target: Target, dataset: Dataset, predictives: Mapping[str, Predictive]) -> dict[str, dict[str, float]]:
+    """What simple methods and single members would have given."""
+    assert target.operator is not None
+    name = target.operator.output
+    return baselines(dataset[name], target.transforms[target.operator.input], predictives[name])
 
 
 def validation_nll(target: Target, posterior: Posterior, dataset: Dataset) -> float | None:

@@ -15,6 +15,7 @@ from scipy.stats import gaussian_kde
 
 from sciuq_runner import metrics
 from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED, Calibrator, Standard
+from sciuq_runner.detection import EXPLAINED
 from sciuq_runner.files import write_atomically
 from sciuq_runner.results import Panels, Result
 from sciuq_runner.seeds import stream
@@ -37,8 +38,9 @@ def draw_all(
     seed: int,
     title: str,
     prior: Mapping[str, np.ndarray] | None = None,
+    detection: Mapping[str, np.ndarray] | None = None,
 ) -> list[Path]:
-    """Draw every figure that fits the quantities of a problem, and ``prior`` if one was learned."""
+    """Draw every figure that fits the quantities of a problem, ``prior`` if one was learned, and scores of inputs."""
     drawn: list[Path] = []
 
     def add(figure: Figure, name: str) -> None:
@@ -52,14 +54,23 @@ def draw_all(
                 sensors = results[found.statistic_of].train.x
                 add(statistic(name, found, sensors, title) if is_function else spectrum(name, found, title), name)
                 continue
-            for suffix, label, line in lines(found):
+            if found.inputs is not None:
+                for split in found.splits:
+                    one = found.function(found.typical(split))
+                    heading = f"{title}, {SPLIT_NAMES.get(split, split)}"
+                    if len(found.coordinates) == 2:
+                        add(maps(name, one, heading), f"{name}_{split}_maps")
+                    elif len(found.coordinates) == 1:
+                        add(bands(name, one, heading), f"{name}_{split}_bands")
+            for suffix, label, line in () if found.inputs is not None else lines(found):
                 heading = f"{title}{label}"
                 add(bands(name, line, heading), f"{name}{suffix}_bands")
                 for kind, standard in found.standards.items():
                     add(bands(name, line, f"{heading}, {kind}", standard), f"{name}{suffix}_bands_{kind}")
                 if np.ptp(line.noise_mean) > 1e-6 and not found.train.random:
                     add(noise_bands(name, line, heading), f"{name}{suffix}_noise")
-            if len(found.coordinates) == 2 and min(len(np.unique(column)) for column in found.x.T) > 2:
+            is_plane = len(found.coordinates) == 2 and found.inputs is None
+            if is_plane and min(len(np.unique(column)) for column in found.x.T) > 2:
                 add(maps(name, found, title), f"{name}_maps")
             if found.known_splits:
                 add(calibration_plot(name, found, title), f"{name}_calibration")
@@ -69,6 +80,8 @@ def draw_all(
             add(distributions(panels, title), "distributions")
         if prior:
             add(learned_prior(prior, title), "prior")
+        if detection:
+            add(detected(detection, title), "detection")
     return drawn
 
 
@@ -97,7 +110,9 @@ def maps(name: str, found: Result, title: str) -> Figure:
     """
     error = np.abs(found.mean - found.reference)
     values, spreads = {"reference": found.reference, "mean": found.mean}, {"absolute error": error}
-    spreads |= {"epistemic std": found.epistemic_std, "total std": found.std}
+    spreads |= {"epistemic std": found.epistemic_std}
+    if np.any(found.aleatoric_std):
+        spreads["total std"] = found.std
     groups = [(values, "viridis", float(np.nanmin([*found.mean, *found.reference]))), (spreads, "magma", 0.0)]
     groups.append(({"error / total std": error / found.std}, "cividis", 0.0))
     panels = []
@@ -106,10 +121,16 @@ def maps(name: str, found: Result, title: str) -> Figure:
         high = max((float(np.nanmax(part)) for part in known.values()), default=1.0)
         limits = {"vmin": low, "vmax": 3.0 if "error / total std" in known else high, "cmap": colours}
         panels += [(label, part, limits) for label, part in known.items()]
+    places = dict.fromkeys([label for label, *_ in panels], found.x)
+    if found.inputs is not None and found.sensors is not None and found.sensors.shape[1] == 2:
+        panels = [("input", found.inputs[0], {"cmap": "viridis"}), *panels]
+        places["input"] = found.sensors
     figure = Figure(figsize=(6.8, 2.4 * math.ceil(len(panels) / 3)), layout="constrained")
     grid = figure.subplots(math.ceil(len(panels) / 3), 3, squeeze=False).ravel()
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
     for axes, (label, part, limits) in zip(grid, panels, strict=False):
-        figure.colorbar(paint(axes, found.x, part, limits), ax=axes, shrink=0.9)
+        figure.colorbar(paint(axes, places[label], part, limits), ax=axes, shrink=0.9)
         if label == "mean":
             axes.plot(found.train.x[:, 0], found.train.x[:, 1], ".", color="white", ms=4, mec=EXACT, mew=0.4)
         axes.set(xlabel=found.coordinates[0], ylabel=found.coordinates[1])
@@ -318,6 +339,40 @@ def learned_prior(arrays: Mapping[str, np.ndarray], title: str) -> Figure:
         where = ", ".join(f"{value:.2g}" for value in x[place])
         right.set(xlabel=f"{name} at {where}", ylabel="density")
     figure.suptitle(f"{title}: learned prior", fontsize=9)
+    return figure
+
+
+def detected(arrays: Mapping[str, np.ndarray], title: str) -> Figure:
+    """Scores of functions of several kinds: means relative to the first, beside the error, and their distributions."""
+    scores = {key.removeprefix("score_"): item for key, item in arrays.items() if key.startswith("score_")}
+    splits = {key.removeprefix("split_"): item for key, item in arrays.items() if key.startswith("split_")}
+    values = {split: arrays.get(f"value_{split}") for split in splits}
+    numbered = all(value is not None for value in values.values())
+    order = sorted(splits, key=lambda split: float(values[split])) if numbered else list(splits)  # type: ignore[arg-type]
+    place = [float(values[split]) for split in order] if numbered else list(range(len(order)))  # type: ignore[arg-type]
+    first = next(iter(splits))
+    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    styles = itertools.cycle(zip(COLORS, STYLES, strict=True))
+    for (name, item), (color, style) in zip(scores.items(), styles, strict=False):
+        means = [item[splits[split]].mean() / item[splits[first]].mean() for split in order]
+        width, tone = (2.2, EXACT) if name == "rl2e" else (1.4, color)
+        left.plot(place, means, color=tone, ls=style, lw=width, marker="o", ms=3, label=EXPLAINED.get(name, name))
+    if numbered:
+        left.axvline(float(values[first]), color=EXACT, lw=0.8, ls=":")  # type: ignore[arg-type]
+        left.set(xlabel="what tells the functions apart")
+    else:
+        left.set_xticks(place, order)
+    left.set(ylabel="mean score, relative to training's kind")
+    left.legend(fontsize=7)
+    name = next(iter(scores))
+    for split, color in zip(splits, itertools.cycle(COLORS), strict=False):
+        right.hist(scores[name][splits[split]], 20, histtype="step", color=color, density=True, label=split)
+    if f"threshold_{name}" in arrays:
+        right.axvline(float(arrays[f"threshold_{name}"]), color=EXACT, lw=1, ls="--", label="threshold")
+    right.set(xlabel=EXPLAINED.get(name, name), ylabel="density")
+    right.legend(fontsize=7)
+    figure.suptitle(f"{title}: out of distribution", fontsize=9)
     return figure
 
 

@@ -171,8 +171,8 @@ class QuantityData:
     ``train`` alone is seen by inference, ``validation`` only decides when to stop; ``calibration`` is for calibrators;
     ``test`` (noisy readings on a fixed grid) with its clean ``reference`` only for metrics and figures; not-a-number
     where neither is known. ``splits`` are masks of the test grid, or ``[N, R]`` of its points and functions. For a
-    random field ``test`` and ``reference`` are unseen realisations, and ``sensed`` is what sensors placed as in training
-    read of them, if it is one that the others follow from.
+    random field ``test`` and ``reference`` are unseen realisations, and ``sensed`` is what sensors placed as in
+    training read of them, if it is one that the others follow from.
     """
 
     train: Readings
@@ -234,6 +234,16 @@ class Problem(ABC):
     def pairs(self) -> Readings | None:
         """Functions and what an operator made of them, from which it can be learned beforehand."""
         return None
+
+    def imbalance(self, functions: Array, x: Array, values: Array) -> Array | None:
+        """How far an operator's outputs ``values[N, R]`` at ``x[N, D]`` are from the equation that they should fulfil
+        with their inputs ``functions[R, S]``: one number each, where there is such an equation."""
+        return None
+
+    @property
+    def split_values(self) -> Mapping[str, float]:
+        """A number that tells the splits of the test functions apart, for a figure, if there is one."""
+        return {}
 
     def transforms(self) -> Mapping[str, Standardisation]:
         """The units in which quantities and functions are compared and learned; all others as they are."""

@@ -12,7 +12,11 @@ from sciuq_runner.errors import ConfigError
 
 
 class PyFunc:
-    """``predict(points)`` with a table of coordinates gives mean, standard deviations and 95 % bounds."""
+    """``predict(points)`` with a table of coordinates gives mean, standard deviations and 95 % bounds.
+
+    Of an operator, ``predict(functions)`` with one function per row gives the same for each at all points, and whether
+    it is out of distribution.
+    """
 
     def __init__(self, emulator: Emulator) -> None:
         self.emulator = emulator
@@ -21,6 +25,12 @@ class PyFunc:
         import pandas as pd
 
         quantity = (params or {}).get("quantity")
+        if self.emulator.takes_functions:
+            try:
+                values = np.asarray(model_input, dtype=float)
+            except (TypeError, ValueError) as error:
+                raise ConfigError("The functions should be a table of finite numbers, one function per row.") from error
+            return pd.DataFrame(self.emulator.operate(self.emulator.functions(values)))
         names = self.emulator.coordinates_of(quantity)
         if isinstance(model_input, pd.DataFrame):
             missing = [name for name in names if name not in model_input.columns]
@@ -39,9 +49,11 @@ class PyFunc:
 def signature(folder: Path) -> Any:
     """What the model takes and can be asked for, in MLflow's words."""
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
 
     emulator = Emulator(folder)
+    if emulator.takes_functions:
+        return ModelSignature(Schema([TensorSpec(np.dtype(np.float64), (-1, len(emulator.sensors)))]))
     needs = [emulator.coordinates_of(quantity) for quantity in emulator.quantities]
     names = list(dict.fromkeys(name for need in needs for name in need))
     columns = Schema([ColSpec("double", name, required=all(name in need for need in needs)) for name in names])

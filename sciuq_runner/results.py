@@ -20,7 +20,7 @@ METRICS = "metrics.json"
 DEFAULT_MODEL = "bnn"  # goes without saying in titles and names
 PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
 
-NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "pretraining", "cost", "config")
+NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "pretraining", "baselines", "detection", "cost", "config")
 """What ``metrics.json`` holds beside the quantities."""
 
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
@@ -138,6 +138,28 @@ class Result:
         known = np.isfinite(self.test_y).all(1)
         masks = {split: (mask.T & known).T for split, mask in self.splits.items()}
         return {split: mask for split, mask in masks.items() if mask.any()}
+
+    def function(self, column: int) -> Result:
+        """One of the functions that an operator was applied to, as a result of its own."""
+        kept = slice(column, column + 1)
+        names = ("mean", "aleatoric_std", "epistemic_std", "noise_mean", "noise_spread", "reference", "test_y")
+        empty = np.empty((0, 1))
+        nothing = Held(np.empty((0, self.x.shape[1])), empty, empty, empty)
+        return replace(
+            self,
+            **{name: getattr(self, name)[:, kept] for name in names},
+            splits={"id": np.ones(len(self.x), dtype=bool)},
+            train=nothing,
+            calibration=nothing,
+            inputs=None if self.inputs is None else self.inputs[kept],
+        )
+
+    def typical(self, split: str) -> int:
+        """The function of a split whose relative error is the median."""
+        columns = np.flatnonzero(self.splits[split].any(0))
+        truth = self.reference[:, columns]
+        errors = np.linalg.norm(self.mean[:, columns] - truth, axis=0) / np.linalg.norm(truth, axis=0)
+        return int(columns[np.argsort(errors)[len(columns) // 2]])
 
     def line(self, mask: Array) -> Result | None:
         """The part of the test grid under a mask as a result over one coordinate, if it is a line along one."""

@@ -92,15 +92,16 @@ def construct(cls: type[T], values: Mapping[str, Any], key: str, trust: Sequence
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in values:
             raise ConfigError(f"{prefix}{name} is missing.")
-    checked = {}
+    checked: dict[str, Any] = {}
     for name, value in values.items():
+        inner = _without_none(hints[name])
         if isinstance(value, Mapping) and Factory in _plain_types(hints[name]):
             value = Factory(locate(value.get("_target_", ""), f"{prefix}{name}", trust), _settings(value))
-        if isinstance(value, Mapping) and "_target_" in value and isinstance(hints[name], type):
-            checked[name] = build(value, f"{prefix}{name}", hints[name], trust)
+        if isinstance(value, Mapping) and "_target_" in value and isinstance(inner, type):
+            checked[name] = build(value, f"{prefix}{name}", inner, trust)
             continue
-        if isinstance(value, Mapping) and dataclasses.is_dataclass(hints[name]):
-            checked[name] = construct(hints[name], value, f"{prefix}{name}", trust)
+        if isinstance(value, Mapping) and isinstance(inner, type) and dataclasses.is_dataclass(inner):
+            checked[name] = construct(inner, value, f"{prefix}{name}", trust)
             continue
         checked[name] = check(value, hints[name], f"{prefix}{name}")
     try:
@@ -122,6 +123,12 @@ def check(value: Any, hint: Any, key: str) -> Any:
         problem = error.errors()[0]
         advice = _advice(problem, value)
         raise ConfigError(f"{key}={value!r} is not valid: {advice}") from error
+
+
+def _without_none(hint: Any) -> Any:
+    """``T`` of ``T | None``."""
+    parts = [part for part in typing.get_args(hint) if part is not type(None)]
+    return parts[0] if len(parts) == 1 and type(None) in typing.get_args(hint) else hint
 
 
 def _plain_types(hint: Any) -> set[type]:

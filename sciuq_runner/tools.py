@@ -7,9 +7,13 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sciuq_runner.commands import Parser, conclude, find_run
 from sciuq_runner.errors import ConfigError, first_line
+
+if TYPE_CHECKING:
+    from sciuq_runner.emulator import Emulator
 
 
 def calibrate(argv: Sequence[str] | None = None) -> None:
@@ -99,6 +103,7 @@ def _redraw(folder: Path) -> list[Path]:
     """All figures of a run, from what is in its folder."""
     from sciuq_runner import plots
     from sciuq_runner.assembly import build_calibrators
+    from sciuq_runner.detection import read_detection
     from sciuq_runner.emulator import trusted
     from sciuq_runner.pretraining import read_prior
     from sciuq_runner.results import read_metrics, read_panels, read_results, title_of
@@ -109,7 +114,7 @@ def _redraw(folder: Path) -> list[Path]:
     figures = folder / "figures"
     before = {path for name in results for kind in plots.CALIBRATED for path in figures.glob(f"{name}_{kind}.png")}
     parts = results, panels, calibrators, known["config"]["seed"], title_of(known), read_prior(folder)
-    drawn = plots.draw_all(figures, *parts)
+    drawn = plots.draw_all(figures, *parts, read_detection(folder))
     for old in before - set(drawn):  # of a calibration that was replaced
         old.unlink()
     return drawn
@@ -117,7 +122,12 @@ def _redraw(folder: Path) -> list[Path]:
 
 def _predict(arguments: Sequence[str]) -> None:
     parser = _parser("sciuq-predict", "Mean, uncertainty and 95 % bounds of a finished run at points of your own.")
-    parser.add_argument("points", metavar="POINTS.csv", type=Path, help="a table with a column for every coordinate")
+    parser.add_argument(
+        "points",
+        metavar="POINTS.csv",
+        type=Path,
+        help="a table with a column for every coordinate; for operators functions (.csv, .npz, .mat), one in each row",
+    )
     parser.add_argument("-o", "--output", metavar="OUT.csv", type=Path, help="where to write (standard output)")
     parser.add_argument("--quantity", metavar="NAME", help="what to predict (the first quantity of the problem)")
     options = parser.parse_args(arguments)
@@ -128,11 +138,14 @@ def _predict(arguments: Sequence[str]) -> None:
     import pandas as pd
 
     from sciuq_runner.emulator import Emulator
-    from sciuq_runner.files import write_atomically
     from sciuq_runner.pyfunc import PyFunc
 
     if not options.points.is_file():
         raise ConfigError(f"{options.points} is not a file: name a CSV file with the points.")
+    emulator = Emulator(model)
+    if emulator.takes_functions:
+        _write(pd.DataFrame(_operate(emulator, options.points)), options.output)
+        return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # more fields in a row than columns
@@ -141,11 +154,42 @@ def _predict(arguments: Sequence[str]) -> None:
         raise ConfigError(f"{options.points} cannot be read as CSV ({first_line(error)}).") from error
     if not len(points):
         raise ConfigError(f"{options.points} holds no points: one row per point is needed below the names of columns.")
-    emulator = Emulator(model)
     found = PyFunc(emulator).predict(points, {"quantity": options.quantity})
     table = pd.concat([points[list(emulator.coordinates_of(options.quantity))], found], axis=1)
-    if options.output is None:
+    _write(table, options.output)
+
+
+def _write(table: Any, output: Path | None) -> None:
+    """A table of predictions, to a file or to standard output."""
+    from sciuq_runner.files import write_atomically
+
+    if output is None:
         print(table.to_csv(index=False), end="")
     else:
-        write_atomically(options.output, lambda target: table.to_csv(target, index=False))
-        print(f"{len(table)} predictions: {options.output}")
+        write_atomically(output, lambda target: table.to_csv(target, index=False))
+        print(f"{len(table)} predictions: {output}")
+
+
+def _operate(emulator: Emulator, path: Path) -> dict[str, Any]:
+    """Apply an operator to the functions of a file: ``inputs`` with ``sensors`` and ``points`` where they are others
+    than those of training; of a CSV file all columns."""
+    import numpy as np
+
+    from sciuq_runner.datafiles import read_arrays
+
+    n_sensors = len(emulator.sensors)
+    if path.suffix.lower() == ".csv":
+        try:
+            return emulator.operate(emulator.functions(np.loadtxt(path, delimiter=",", ndmin=2)))
+        except ValueError as error:
+            raise ConfigError(f"{path} should hold {n_sensors} numbers in each row ({first_line(error)}).") from error
+    arrays = read_arrays(path, ["inputs"], ["sensors", "points"], "functions")
+    values, places, points = arrays["inputs"], arrays.get("sensors"), arrays.get("points")
+    width = len(emulator.coordinates_of())
+    if points is not None:
+        points = points.reshape(len(points), -1)
+        if points.shape[1] != width:
+            raise ConfigError(f"{path}: points should have {width} columns, one for each coordinate.")
+    if places is not None:
+        places = places.reshape(len(places), -1)
+    return emulator.operate(emulator.functions(values, places), points)

@@ -38,8 +38,8 @@ N_POINTS = 400  # of every function in a step
 
 @dataclass(frozen=True)
 class OperatorTraining:
-    """How an operator is trained before inference: Adam on mini-batches of ``batch`` functions, weight decay relative to
-    the mean squared error of standardised values, the learning rate falling along a half cosine."""
+    """How an operator is trained before inference: Adam on mini-batches of ``batch`` functions, weight decay beside the
+    mean squared error of standardised values, the learning rate falling along a half cosine."""
 
     n_steps: Count = 50_000
     learning_rate: Positive = 2e-3
@@ -56,9 +56,9 @@ class OperatorFieldModel(Model):
     :math:`u_\theta = G(\lambda_\theta)` by the operator.
 
     The ``operator`` is trained on the problem's pairs before inference and then stays as it is. Of several
-    (``n_operators``), trained from different starting points, sample j of theta goes through the j-th, counted round: so
-    the spread of u is that of both. Readings of u would have to choose between them, so that this is for readings of the
-    input alone. ``pretrain_seed`` draws all that the operator starts from.
+    (``n_operators``), trained from different starting points, sample j of theta goes through the j-th, counted round:
+    so the spread of u is that of both. Readings of u would have to choose between them, so that this is for readings of
+    the input alone. ``pretrain_seed`` draws all that the operator starts from.
     """
 
     operator: OperatorModel = field(default_factory=DeepONet)
@@ -102,7 +102,7 @@ class InputFunction(Problem):
 
     @property
     def noise(self) -> Mapping[str, Noise]:
-        return {self.of.input: self.whole.noise[self.of.input]}
+        return {self.of.input: self.whole.noise.get(self.of.input, Noise("exact"))}
 
     @property
     def n_calibration_points(self) -> int:

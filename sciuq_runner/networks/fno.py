@@ -50,7 +50,7 @@ class FNO(OperatorNetwork):
         if 2 * modes > min(rows, columns):
             raise ValueError(f"modes={modes} is too many for this grid: use at most {min(rows, columns) // 2}.")
         self.grid, self.bounds, self.padded = grid, bounds, (rows, columns)
-        self.width, self.depth, self.activation = width, depth, ACTIVATIONS[activation]
+        self.width, self.activation = width, ACTIVATIONS[activation]
         layer = [(width + 1, width), (2 * modes**2, width, 2 * width)]
         self.shapes: list[tuple[int, ...]] = [(4, width), *layer * depth, (width + 1, hidden), (hidden + 1, 1)]
         self.sizes = [math.prod(shape) for shape in self.shapes]
@@ -74,15 +74,11 @@ class FNO(OperatorNetwork):
         lift, layers, hidden, last = self.weights(theta)
         channels = self.channels(inputs).expand(len(theta), -1, -1, -1, -1)
         fields = torch.bmm(channels.flatten(1, 3), lift).unflatten(1, channels.shape[1:4])
-        for layer, (pointwise, spectral) in enumerate(layers):
-            if layer < self.depth - 1:
-                fields = self.activate(self.convolve(fields, pointwise, spectral, self.padded))
-            else:
-                fields = self.convolve(fields, pointwise, spectral, self.grid)
-        values = fields.flatten(1, 3).transpose(1, 2)
-        for matrix in (hidden, last):  # nodes last: a product with one column has no fast kernel
-            weight, bias = matrix[:, :-1].transpose(1, 2), matrix[:, -1:].transpose(1, 2)
-            values = torch.baddbmm(bias, weight, values if matrix is hidden else self.activate(values))
+        for pointwise, spectral in layers[:-1]:
+            fields = self.activate(self.convolve(fields, pointwise, spectral, self.padded))
+        fields = self.convolve(fields, *layers[-1], self.grid)
+        values = fields.flatten(1, 3).transpose(1, 2)  # nodes last: a product with one column has no fast kernel
+        values = transposed(self.activate(transposed(values, hidden)), last)
         return self.interpolate(values.unflatten(2, (-1, math.prod(self.grid)))[:, 0], x)
 
     def channels(self, inputs: Tensor) -> Tensor:
@@ -98,25 +94,22 @@ class FNO(OperatorNetwork):
         Expanded matrices rather than broadcast products, which would reorder the fields.
         """
         members, functions, rows, _, width = fields.shape
+        pairs = members * functions
         first, second = self.first.to(fields), self.second.to(fields)
-        found = torch.bmm(second.expand(members * functions * rows, -1, -1), fields.flatten(0, 2))
-        found = found.reshape(members * functions, 2 * rows, -1)
-        found = torch.bmm(first.expand(members * functions, -1, -1), found)
-        found = found.reshape(members, functions, 2, spectral.shape[1], width).permute(0, 3, 2, 1, 4)
-        found = torch.matmul(found.flatten(2, 3), spectral).reshape(members, -1, 2, functions, 2, width)
-        (real, mixed), (other, imaginary) = [part.unbind(3) for part in found.unbind(2)]
-        found = torch.stack([real - imaginary, mixed + other]).permute(1, 3, 0, 2, 4)
-        found = found.reshape(members * functions, len(first), -1)
+        waves = torch.bmm(second.expand(pairs * rows, -1, -1), fields.flatten(0, 2))
+        waves = torch.bmm(first.expand(pairs, -1, -1), waves.reshape(pairs, 2 * rows, -1))
+        waves = waves.reshape(members, functions, 2, -1, width).permute(0, 3, 2, 1, 4)
+        products = torch.matmul(waves.flatten(2, 3), spectral).reshape(members, -1, 2, functions, 2, width)
+        (a, b), (c, d) = (part.unbind(3) for part in products.unbind(2))
+        waves = torch.stack([a - d, b + c]).permute(1, 3, 0, 2, 4).reshape(pairs, len(first), -1)
 
-        n_rows, n_columns = shape
-        first, second = first[:, : 2 * n_rows].T, second[:, :n_columns].T
-        found = torch.bmm(first.expand(members * functions, -1, -1), found)
-        found = found.reshape(members * functions * n_rows, -1, width)
-        local = torch.baddbmm(
-            pointwise[:, -1:], fields[:, :, :n_rows, :n_columns].flatten(1, 3), pointwise[:, :-1]
-        ).reshape(-1, n_columns, width)
-        found = torch.baddbmm(local, second.expand(len(found), -1, -1), found)
-        return found.reshape(members, functions, n_rows, n_columns, width)
+        rows, columns = shape
+        first, second = first[:, : 2 * rows].T, second[:, :columns].T
+        waves = torch.bmm(first.expand(pairs, -1, -1), waves).reshape(pairs * rows, -1, width)
+        weight, bias = pointwise.split([width, 1], dim=1)
+        local = torch.baddbmm(bias, fields[:, :, :rows, :columns].flatten(1, 3), weight)
+        found = torch.baddbmm(local.reshape(-1, columns, width), second.expand(pairs * rows, -1, -1), waves)
+        return found.reshape(members, functions, rows, columns, width)
 
     def interpolate(self, values: Tensor, x: Tensor) -> Tensor:
         """The fields ``values[M, R, S]`` on the grid at points, ``[M, N, R]``."""
@@ -173,6 +166,12 @@ class FNO(OperatorNetwork):
         return theta
 
 
+def transposed(values: Tensor, matrix: Tensor) -> Tensor:
+    """An affine map of columns, ``[M, fan_in, N]`` to ``[M, fan_out, N]``."""
+    weight, bias = matrix.transpose(1, 2).split([matrix.shape[1] - 1, 1], dim=2)
+    return torch.baddbmm(bias, weight, values)
+
+
 def coordinates(grid: tuple[int, int]) -> tuple[Tensor, ...]:
     """Both coordinates of every node, each from -1 to 1."""
     return torch.meshgrid(*(torch.linspace(-1, 1, n, dtype=torch.float64) for n in grid), indexing="ij")
@@ -194,14 +193,12 @@ def transforms(shape: tuple[int, int], modes: int) -> tuple[Tensor, Tensor]:
     """
     rows, columns = shape
     second = angles(torch.arange(modes), columns)
-    scale = torch.full((modes, 1), math.sqrt(2 / columns), dtype=torch.float64)
-    scale[0] = math.sqrt(1 / columns)
+    second = torch.stack([second.cos(), -second.sin()]) * math.sqrt(2 / columns)
+    second[:, 0] /= math.sqrt(2)
     first = angles(torch.cat([torch.arange(modes), torch.arange(-modes, 0)]), rows)
-    cos, sin = first.cos(), first.sin()
+    cos, sin = first.cos() / math.sqrt(rows), first.sin() / math.sqrt(rows)
     turned = torch.stack([torch.stack([cos, sin], dim=-1), torch.stack([-sin, cos], dim=-1)])
-    return turned.reshape(4 * modes, 2 * rows) / math.sqrt(rows), torch.cat(
-        [scale * second.cos(), -scale * second.sin()]
-    )
+    return turned.reshape(4 * modes, 2 * rows), second.flatten(0, 1)
 
 
 def angles(frequencies: Tensor, n: int) -> Tensor:
@@ -212,5 +209,5 @@ def angles(frequencies: Tensor, n: int) -> Tensor:
 def locate(x: Tensor, n: int, first: float, last: float) -> tuple[Tensor, Tensor]:
     """The node before every ``x``, as a number, and the share of the way to the next one."""
     position = ((x - first) * ((n - 1) / (last - first))).clamp(0, n - 1)
-    before = position.detach().floor().clamp(max=n - 2)
+    before = position.floor().clamp(max=n - 2)
     return before.long(), position - before
