@@ -22,6 +22,10 @@ from sciuq_runner.schema import Count, Positive
 from sciuq_runner.target import Target, Term
 
 
+TOO_MANY = 400_000_000
+"""Derivatives that are held at once: 3 GB in double precision."""
+
+
 @dataclass(frozen=True)
 class LA(Method):
     r"""A Gaussian :math:`\mathcal N(\hat\theta, \tau A^{-1})` at the maximum of the posterior, with the generalised
@@ -56,6 +60,12 @@ class LA(Method):
     def refuse(self, target: Target) -> str | None:
         if self.weights == "last_layer" and target.model.last_layer() is None:
             return "method.weights=last_layer needs a model with layers: use all."
+        rows, columns = sum(term.y.numel() for term in target.terms), int(self.chosen(target).sum())
+        if rows * columns > TOO_MANY:
+            return (
+                f"method=la would need the derivatives of {rows} readings by {columns} weights, which do not fit into "
+                "memory: use method.weights=last_layer, fewer readings or a smaller model."
+            )
         return None
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
@@ -192,9 +202,8 @@ class Stacked(nn.Module):
         """Scaled predictions ``[n_rows]`` in double precision."""
         index = self.chosen.nonzero()[:, 0].to(self.base.device)
         theta = self.base.index_put((index,), free.to(self.base))[None]
-        weights, model = self.target.weights(theta), self.target.model
         columns = [
-            (term.combine(model.observe(weights, term.quantity, term.x))[0] / scale / fisher_scale(term)).flatten()
+            (term.combine(self.target.values(theta, term))[0] / scale / fisher_scale(term)).flatten()
             for term, scale in zip(self.target.terms, self.scales, strict=True)
         ]
         return torch.cat(columns).double().cpu()

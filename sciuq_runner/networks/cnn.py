@@ -19,8 +19,7 @@ KERNEL, STRIDE = 3, 2
 class CNN(Layered):
     """Convolutions that halve the grid each, then fully connected layers; the input is the grid's values in a row.
 
-    Members are groups of channels of one convolution, which on a CPU with channels last takes as long as one member
-    after another, and less elsewhere.
+    Members are groups of channels of one convolution.
     """
 
     def __init__(
@@ -50,14 +49,7 @@ class CNN(Layered):
         n_convolutions = len(self.channels) - 1
         for channels, (weight, bias) in zip(self.channels, layers[:n_convolutions], strict=False):
             kernel = weight.transpose(1, 2).reshape(-1, channels, KERNEL, KERNEL)
-            maps = torch.nn.functional.conv2d(
-                maps.contiguous(memory_format=torch.channels_last),
-                kernel.contiguous(memory_format=torch.channels_last),
-                bias.flatten(),
-                STRIDE,
-                KERNEL // 2,
-                groups=groups,
-            )
+            maps = torch.nn.functional.conv2d(maps, kernel, bias.flatten(), STRIDE, KERNEL // 2, groups=groups)
             maps, groups = self.activate(maps), members
         values = maps.unflatten(1, (members, -1)).transpose(0, 1).flatten(2)
         *hidden, last = layers[n_convolutions:]

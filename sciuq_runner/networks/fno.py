@@ -152,16 +152,17 @@ class FNO(OperatorNetwork):
         return found
 
     def init(self, n_members: int, generator: Generator) -> Tensor:
-        r"""Xavier normal matrices, biases zero; real and imaginary parts of :math:`S_l` of variance 1 / (2 width).
+        r"""Xavier normal matrices, biases zero; real and imaginary parts of :math:`S_l` of variance 1 / width.
 
-        A sum of ``width`` complex products then keeps the mean square of the frequencies it is taken over, as the
-        pointwise matrix does that of all: together they double it at most, and gelu or relu halves it again.
+        A sum of ``width`` complex products then doubles the mean square of the frequencies it is taken over, to which
+        the pointwise matrix adds that of all. Of three times the mean square of a smooth field, gelu leaves about a
+        third (a quarter of small values, half of large ones), so that fields of many layers neither fade nor grow.
         """
         theta = torch.zeros(n_members, self.n_params, dtype=torch.float64)
         lift, layers, hidden, last = self.weights(theta)
         for part in (lift, *chain(*layers), hidden, last):
             drawn = part if part.dim() == 4 else part[:, :-1]
-            variance = 1 / (2 * self.width) if part.dim() == 4 else 2 / sum(drawn.shape[1:])
+            variance = 1 / self.width if part.dim() == 4 else 2 / sum(drawn.shape[1:])
             drawn[:] = math.sqrt(variance) * torch.randn(drawn.shape, generator=generator, dtype=torch.float64)
         return theta
 
