@@ -14,7 +14,6 @@ from rich.table import Table
 from sciuq_runner.loop import BarDisplay, Display, LogDisplay
 from sciuq_runner.results import NOT_QUANTITIES
 
-
 SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
 
 

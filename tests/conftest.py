@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+from sciuq_runner.cache import VARIABLE
 
 torch.set_num_threads(1)
 
@@ -23,10 +25,19 @@ def program(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "sciuq_runner.cli", *arguments]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where data are kept while the tests run, in this process and in those that it starts."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(folder))
+        yield folder
+
+
 def environment(**extra: str) -> dict[str, str]:
-    """A clean environment for the program: no tracking server, one thread."""
+    """A clean environment for the program: no tracking server, one thread, and no cache but that of the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW", "SCIUQ"))}
-    return {**kept, "OMP_NUM_THREADS": "1", "COLUMNS": "120", **extra}
+    return {**kept, VARIABLE: os.environ[VARIABLE], "OMP_NUM_THREADS": "1", "COLUMNS": "120", **extra}
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:

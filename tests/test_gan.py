@@ -17,7 +17,7 @@ from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.gan import CHECK_EVERY, Adversarial, sliced_distance
 from sciuq_runner.loop import Loop, Silent
 from sciuq_runner.methods.hmc import HMC
-from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
+from sciuq_runner.models.gan_fp import GANFP, BoundGenerators, PriorTraining
 from sciuq_runner.networks.critic import LEAK, Critic
 from sciuq_runner.pretraining import LAST_GOOD, Store, pretrain
 from sciuq_runner.problem import FieldSpec, History, Noise, Readings
@@ -92,7 +92,8 @@ def test_learns_a_gaussian_process_with_known_covariance():
     settings = Adversarial(n_steps=3000, learning_rate=1e-3, batch=64, critic_width=64)
     model = GANFP(latent=10, width=64, n_realisations=5000, gan=settings).bind(problem, problem.noise)
     assert isinstance(model, BoundGenerators)
-    model.load_state(model.pretraining().run(Loop()))
+    (stage,) = model.pretraining()
+    stage.load(stage.run(Loop()))
     z = torch.randn(20_000, 10, generator=random(), dtype=torch.float64)
     with torch.no_grad():
         made = model.observe(z, "u", torch.tensor(problem.x[:, None]))[..., 0].numpy()
@@ -159,9 +160,10 @@ def test_pretraining_is_found_again_by_what_made_it(tmp_path, caplog):
     assert found["reused"] == 0
     assert pretrain(again, store, tmp_path, Loop())["reused"] == 1
     torch.testing.assert_close(again.weights, first.weights)
-    assert other.pretraining().key() != first.pretraining().key()
+    keys = [model.pretraining()[0].key() for model in (first, other)]
+    assert keys[0] != keys[1]
     assert {"distance", "u_mean_error", "u_spectrum_error", "u_value_distance"} < set(found)
-    Store(tmp_path / "store").path(first.pretraining().key()).write_bytes(b"half")
+    store.path(keys[0]).write_bytes(b"half")
     assert pretrain(bound(), store, tmp_path, Loop())["reused"] == 0  # a damaged file is made anew
 
 
@@ -192,7 +194,8 @@ def test_a_checkpoint_can_be_written_at_any_step(tmp_path):
 @pytest.mark.parametrize(("fault", "said"), [("nan", "NaN or infinite"), ("constant", "collapsed")])
 def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_weights(tmp_path, fault, said):
     model = bound()
-    stage = model.pretraining()
+    (stage,) = model.pretraining()
+    assert isinstance(stage, PriorTraining)
     good = stage.simulate
 
     def simulate(beta: torch.Tensor, z: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
@@ -200,7 +203,7 @@ def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_w
         return made * float("nan") if fault == "nan" else made * 0
 
     stage.simulate = simulate  # type: ignore[method-assign]
-    model.pretraining = lambda: stage  # type: ignore[method-assign]
+    model.pretraining = lambda: [stage]  # type: ignore[method-assign]
     with pytest.raises(RunError, match=said):
         pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
     assert (tmp_path / LAST_GOOD).is_file()
@@ -237,7 +240,8 @@ def test_the_history_of_the_mixed_problem_holds_the_truth_at_the_end_of_its_rang
 
 def test_a_saved_prior_draws_no_history():
     model, again = bound(), bound()
-    model.load_state(model.pretraining().run(Loop()))
+    (stage,) = model.pretraining()
+    stage.load(stage.run(Loop()))
     again.load_state(model.state())
     theta, x = torch.randn(2, 3), torch.linspace(-1, 1, 5)[:, None]
     torch.testing.assert_close(again.observe(theta, "u", x), model.observe(theta, "u", x))

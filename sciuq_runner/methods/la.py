@@ -21,7 +21,6 @@ from sciuq_runner.optim import Trainer, cosine_cycles, cycle_ends
 from sciuq_runner.schema import Count, Positive
 from sciuq_runner.target import Target, Term
 
-
 TOO_MANY = 400_000_000
 """Derivatives that are held at once: 3 GB in double precision."""
 

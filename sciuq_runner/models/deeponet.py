@@ -42,6 +42,10 @@ class DeepONet(OperatorModel):
     init: Init = "xavier_normal"
     prior_scale: Positive = 1.0
 
+    def __post_init__(self) -> None:
+        if self.branch == "cnn" and not self.channels:
+            raise ValueError("channels should name at least one convolution for branch=cnn.")
+
     @property
     def prior(self) -> Prior:
         return Prior(self.prior_scale)

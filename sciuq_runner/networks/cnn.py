@@ -7,9 +7,10 @@ from itertools import pairwise
 from math import prod
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sciuq_runner.networks.activations import Activation
+from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.layered import Init, Layered
 from sciuq_runner.networks.mlp import affine
 
@@ -56,3 +57,12 @@ class CNN(Layered):
         for weight, bias in hidden:
             values = self.activate(affine(values, weight, bias))
         return affine(values, *last)
+
+    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
+        """Units of a convolution are its channels: what leads away from one is dropped at all places of the kernel."""
+        masks = super().dropout_masks(n, rate, kind, generator)
+        if kind == "units":
+            for weight, _ in self.layers(masks)[: len(self.channels) - 1]:
+                kernels = weight.unflatten(1, (-1, KERNEL**2))
+                kernels[:] = kernels[:, :, :1]
+        return masks

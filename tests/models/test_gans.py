@@ -74,7 +74,8 @@ def test_a_saved_gp_pi_gan_needs_no_readings():
     settings = GPPIGAN(latent=3, width=8, n_realisations=50, n_places=9, gan=SMALL)
     model, again = settings.bind(problem, problem.noise, train), settings.bind(problem, problem.noise)
     assert isinstance(model, BoundGenerators)
-    model.load_state(model.pretraining().run(Loop()))
+    (stage,) = model.pretraining()
+    stage.load(stage.run(Loop()))
     again.load_state(model.state())
     theta, x = torch.randn(2, 3), torch.linspace(-1, 1, 5)[:, None]
     torch.testing.assert_close(again.observe(theta, "f", x), model.observe(theta, "f", x))

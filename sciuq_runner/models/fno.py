@@ -1,0 +1,48 @@
+"""The Fourier neural operator, a second operator beside DeepONet (Li et al. 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.models.base import Prior
+from sciuq_runner.models.operators import OperatorModel
+from sciuq_runner.networks.activations import Activation
+from sciuq_runner.networks.fno import FNO as FourierNetwork
+from sciuq_runner.problem import Array
+from sciuq_runner.schema import Count, Positive
+from sciuq_runner.transforms import axes_of
+
+
+@dataclass(frozen=True)
+class FNO(OperatorModel):
+    """``depth`` convolutions in Fourier space over ``width`` channels, the lowest ``modes`` frequencies of either sign
+    along each coordinate, then a layer of ``hidden`` units at every node.
+
+    For functions on a rectangular grid in two dimensions; its output is on the same grid and bilinear in between.
+    """
+
+    width: Count = 16
+    modes: Count = 8
+    depth: Count = 4
+    hidden: Count = 64
+    activation: Activation = "gelu"
+    prior_scale: Positive = 1.0
+
+    @property
+    def prior(self) -> Prior:
+        return Prior(self.prior_scale)
+
+    def make_network(self, sensors: Array, low: Array, high: Array) -> FourierNetwork:
+        axes = axes_of(sensors)
+        if axes is None or len(axes) != 2:
+            raise ConfigError(
+                "model: a Fourier operator needs functions on a rectangular grid in two dimensions: use model=deeponet."
+            )
+        first, second = axes
+        bounds = (float(first[0]), float(first[-1])), (float(second[0]), float(second[-1]))
+        try:
+            sizes = self.width, self.modes, self.depth, self.hidden
+            return FourierNetwork((len(first), len(second)), bounds, *sizes, self.activation)
+        except ValueError as error:
+            raise ConfigError(f"model.{error}") from error

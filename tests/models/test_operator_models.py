@@ -1,0 +1,493 @@
+"""Operators that are learned, and functions in front of one that was learned before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
+from torch import Generator, Tensor
+
+from sciuq_runner import predictive, target
+from sciuq_runner.assembly import assemble, prepare
+from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.fields import Unknowns
+from sciuq_runner.gan import Adversarial
+from sciuq_runner.loop import Loop, Silent
+from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.dens import DEns
+from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.models.base import BoundModel, Model, Prior
+from sciuq_runner.models.bnn import BoundBNN
+from sciuq_runner.models.deeponet import DeepONet
+from sciuq_runner.models.gan_fp import GANFP
+from sciuq_runner.models.operator_fields import BoundOperatorField, OperatorFieldModel, OperatorTraining
+from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
+from sciuq_runner.models.pa_bnn_fp import PABNNFP
+from sciuq_runner.models.pa_gan_fp import PAGANFP
+from sciuq_runner.networks import MLP
+from sciuq_runner.networks.base import Drop
+from sciuq_runner.networks.operator import OperatorNetwork
+from sciuq_runner.predictive import predict
+from sciuq_runner.pretraining import Store, pretrain
+from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
+from sciuq_runner.seeds import stream
+from sciuq_runner.target import Target
+from sciuq_runner.transforms import Standardisation
+from tests.montecarlo import assert_moments
+
+TINY = DeepONet(branch="mlp", width=32, depth=1, activation="tanh", trunk_width=32, trunk_depth=2, n_modes=16)
+
+
+def generator(seed: int = 0) -> Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@dataclass(frozen=True)
+class Integration(Problem):
+    """u(x) is the integral of f from 0 to x, f a smooth random function on the unit interval."""
+
+    n_pairs: int = 200
+    n_sensors: int = 12
+    direct: ClassVar = ("f",)
+    fields: ClassVar = {"f": FieldSpec(("x",))}
+
+    @property
+    def operator(self) -> Operator:
+        return Operator("f", "u")
+
+    @property
+    def noise(self) -> Mapping[str, Noise]:
+        return {"f": Noise("known", 0.3), "u": Noise("known", 0.2)}
+
+    @property
+    def n_calibration_points(self) -> int:
+        return 0
+
+    def coordinates_of(self, quantity: str) -> tuple[str, ...]:
+        return ("x",)
+
+    def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
+        return unknowns[quantity](x)
+
+    def dataset(self, rng: np.random.Generator) -> Dataset:
+        raise AssertionError("the tests bring their own data")
+
+    @property
+    def sensors(self) -> Array:
+        return np.linspace(0, 1, self.n_sensors)[:, None]
+
+    def draw(self, n: int, seed: int) -> Readings:
+        """Functions that are sums of the first cosines, and their exact integrals."""
+        k, x = np.pi * np.arange(1, 5), self.sensors
+        weights = np.random.default_rng(seed).standard_normal((n, 5)) / (1 + np.arange(5))
+        f = np.concatenate([np.ones_like(x), np.cos(k * x)], axis=1)
+        u = np.concatenate([x, np.sin(k * x) / k], axis=1)
+        return Readings(x, u @ weights.T + 0.5 * x, random=True, inputs=weights @ f.T + 0.5)
+
+    @cached_property
+    def known(self) -> Readings:
+        return self.draw(self.n_pairs, 0)
+
+    def pairs(self) -> Readings:
+        return self.known
+
+    def transforms(self) -> Mapping[str, Standardisation]:
+        x, inputs = self.sensors, self.known.inputs
+        assert inputs is not None
+        return {"f": Standardisation.fit(x, inputs.T), "u": Standardisation.fit(x, self.known.y)}
+
+    def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
+        assert self.known.inputs is not None
+        return {"f": History(self.sensors, self.known.inputs.T[:, :n])}
+
+
+def learned_target(problem: Integration, noise: Noise | None = None, model: DeepONet = TINY) -> Target:
+    known = {"u": noise or Noise("exact", 0.05)}
+    bound = model.bind(problem, known, {"u": problem.pairs()})
+    options = {"transforms": problem.transforms(), "operator": problem.operator}
+    return Target(bound, known, {"u": problem.pairs()}, dtype=torch.float64, **options)
+
+
+# Mini-batches
+
+
+@pytest.mark.parametrize("scale", [0.3, np.linspace(0.2, 0.6, 12)[:, None]], ids=["one scale", "a scale of each point"])
+def test_the_likelihood_of_mini_batches_is_unbiased(monkeypatch, scale):
+    """Its mean over many is that of all readings within Monte Carlo error, and all readings are as likely in it."""
+    monkeypatch.setattr(target, "POINTS", 5)
+    made = learned_target(Integration(n_pairs=9), Noise("known", scale))
+    theta, n, random = made.init(2, generator()), 4000, generator(1)
+    picks = made.draw_batches(3, n, random)
+    assert [part.shape for part in picks] == [(n, 5), (n, 3)]
+    found = torch.stack([made.log_likelihood(theta, made.as_batch([part[i] for part in picks])) for i in range(n)])
+    exact = made.log_likelihood(theta)
+    assert ((found.mean(0) - exact).abs() < 5 * found.std(0) / n**0.5).all()
+    times = torch.zeros(12, 9)
+    for points, functions in zip(*picks, strict=True):
+        assert len(points.unique()) == 5
+        assert len(functions.unique()) == 3
+        times[points[:, None], functions] += 1
+    share = 5 / 12 * 3 / 9
+    assert ((times / n - share).abs() < 5 * (share * (1 - share) / n) ** 0.5).all()
+
+
+def test_a_mini_batch_of_everything_is_the_likelihood():
+    made = learned_target(Integration(n_pairs=9))
+    theta = made.init(2, generator())
+    batch = made.draw_batch(100, generator(1))
+    torch.testing.assert_close(made.log_likelihood(theta, batch), made.log_likelihood(theta), rtol=1e-12, atol=0)
+
+
+# Learning
+
+
+@pytest.mark.parametrize("batch_size", [None, 32])
+def test_a_deeponet_learns_a_linear_operator(batch_size):
+    """Of new functions, in original units; what the mean of all pairs would give is the error to beat."""
+    problem = Integration()
+    made = learned_target(problem)
+    method = DEns(3, 600, 3e-3, 3e-5, weight_decay=1e-6, batch_size=batch_size, compile="never")
+    posterior = method.run(made, generator(), Loop())
+    new = problem.draw(50, seed=1)
+    found = predict(made, posterior, "u", new.x, clean=True, inputs=new.inputs)
+    assert found.mean.shape == (12, 50)
+    assert found.members.shape == (3, 12, 50)
+    by_mean = np.linalg.norm(new.y - problem.pairs().y.mean(1, keepdims=True))
+    assert np.linalg.norm(new.y - found.mean) < 0.1 * by_mean
+    np.testing.assert_allclose(found.mean, found.members.mean(0), atol=1e-5)
+    np.testing.assert_allclose(found.epistemic_std, found.members.std(0), atol=1e-5)
+    assert not found.aleatoric_std.any()
+
+
+def test_predictions_are_the_same_in_parts(monkeypatch):
+    """However many functions and members are evaluated at once."""
+    problem = Integration()
+    made, new = learned_target(problem), problem.draw(7, seed=1)
+    posterior = Posterior(made.init(5, generator()))
+    whole = predict(made, posterior, "u", new.x, inputs=new.inputs)
+    monkeypatch.setattr(predictive, "REALISED", 2 * 5 * 12)
+    monkeypatch.setattr(predictive, "OPERATED", 2)
+    parts = predict(made, posterior, "u", new.x, inputs=new.inputs)
+    for name in ("mean", "aleatoric_std", "epistemic_std", "members"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-6, atol=1e-7)
+
+
+def test_points_between_those_of_training_are_predicted():
+    problem = Integration()
+    made, new = learned_target(problem), problem.draw(4, seed=1)
+    posterior = Posterior(made.init(2, generator()))
+    near = np.array([[0.5], [0.5 + 1e-7]])
+    found = predict(made, posterior, "u", near, inputs=new.inputs)
+    np.testing.assert_allclose(found.mean[1], found.mean[0], atol=1e-5)
+
+
+def test_the_places_of_a_learned_operator_are_saved():
+    problem = Integration()
+    made = learned_target(problem)
+    again = TINY.bind(problem, made.noise)
+    again.load_state(made.model.state())
+    theta, x = made.init(2, generator()), torch.rand(5, 1, dtype=torch.float64)
+    inputs = torch.randn(3, 12, dtype=torch.float64)
+    assert isinstance(again, BoundOperatorNetwork)
+    torch.testing.assert_close(again.operate(theta, "u", x, inputs), made.observe(theta, "u", x, inputs))
+
+
+# A function in front of an operator, both linear
+
+
+class Smoothing(OperatorNetwork):
+    """The weighted sum of the values at the sensors with a Gaussian around the point, times the only weight."""
+
+    n_params = 1
+
+    def __init__(self, sensors: Array) -> None:
+        self.sensors = torch.tensor(sensors)
+
+    def kernel(self, x: Tensor) -> Tensor:
+        return torch.exp(-10 * (x - self.sensors[:, 0].to(x)) ** 2) / len(self.sensors)
+
+    def __call__(self, theta: Tensor, x: Tensor, inputs: Tensor) -> Tensor:
+        return theta[:, :, None] * (self.kernel(x) @ inputs.transpose(-1, -2))
+
+    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
+        return torch.ones(n, 1)
+
+    def last_layer(self) -> Tensor:
+        return torch.ones(1, dtype=torch.bool)
+
+    def blocks(self) -> list[tuple[int, int]]:
+        return [(1, 1)]
+
+    def init(self, n_members: int, generator: Generator) -> Tensor:
+        return torch.ones(n_members, 1, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class LinearOperator(OperatorModel):
+    @property
+    def prior(self) -> Prior:
+        return Prior()
+
+    def make_network(self, sensors: Array, low: Array, high: Array) -> Smoothing:
+        return Smoothing(sensors)
+
+
+@dataclass(frozen=True)
+class Line(Model):
+    """f = w x + b."""
+
+    def bind(
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+    ) -> BoundModel:
+        return BoundBNN(problem, {"f": MLP(1, 1, hidden=())}, Prior(1.0))
+
+
+@dataclass(frozen=True)
+class LinearField(OperatorFieldModel):
+    operator: OperatorModel = field(default_factory=LinearOperator)
+
+    def prior_model(self) -> Model:
+        return Line()
+
+
+GAINS = (2.0, 3.0, 5.0)
+
+
+def linear_field(n_operators: int, readings: Mapping[str, Readings], problem: Integration) -> Target:
+    """A line and operators that are known."""
+    model = LinearField(n_operators=n_operators).bind(problem, problem.noise, readings)
+    assert isinstance(model, BoundOperatorField)
+    places = {"sensors": problem.sensors, "low": np.zeros(1), "high": np.ones(1)}
+    model.load_operator(
+        {
+            "operator": torch.tensor(GAINS[:n_operators], dtype=torch.float64)[:, None],
+            **{name: torch.tensor(part) for name, part in places.items()},
+        }
+    )
+    options = {"transforms": problem.transforms(), "operator": problem.operator}
+    return Target(model, problem.noise, readings, dtype=torch.float64, **options)
+
+
+def features(problem: Integration, quantity: str, x: Array, gain: float = GAINS[0]) -> Array:
+    """The standardised quantity at ``x[N, 1]`` as a linear function of theta, ``[N, 2]``."""
+    line = np.hstack([x, np.ones_like(x)])
+    if quantity == "f":
+        return line
+    kernel = Smoothing(problem.sensors).kernel(torch.tensor(x)).numpy()
+    return gain * kernel @ features(problem, "f", problem.sensors)
+
+
+def new_readings(problem: Integration, n: Mapping[str, int]) -> dict[str, Readings]:
+    """In original units, at places between those of the pairs."""
+    rng, found = np.random.default_rng(3), {}
+    for name, count in n.items():
+        x = rng.random((count, 1))
+        z = features(problem, name, x) @ [[1.5], [-0.4]] + problem.noise[name].scale * rng.standard_normal((count, 1))
+        centre, scale = problem.transforms()[name].at(x)
+        found[name] = Readings(x, centre + scale * z)
+    return found
+
+
+@pytest.mark.parametrize("counts", [{"f": 6, "u": 5}, {"f": 0, "u": 5}, {"f": 6, "u": 0}], ids=str)
+def test_the_posterior_through_a_linear_operator_is_the_exact_one(counts):
+    problem = Integration()
+    readings = new_readings(problem, counts)
+    made = linear_field(1, readings, problem)
+    noise, units = problem.noise, problem.transforms()
+    rows = np.concatenate([features(problem, name, part.x) / noise[name].scale for name, part in readings.items()])
+    values = [units[name].apply(part.y, part.x) / noise[name].scale for name, part in readings.items()]
+    covariance = np.linalg.inv(rows.T @ rows + np.eye(2))
+    mean = covariance @ rows.T @ np.concatenate(values)[:, 0]
+    method = HMC(n_chains=8, n_burn=300, n_samples=4000, thin=1, n_leapfrog=5, step_size=0.1, target_accept=0.8)
+    posterior = method.run(made, generator(), Loop())
+    assert_moments(posterior.theta.view(8, -1, 2), mean, covariance)
+    x = np.linspace(0, 1, 9)[:, None]
+    for name in ("f", "u"):
+        found, (centre, scale) = predict(made, posterior, name, x), units[name].at(x)
+        members = centre + scale * (features(problem, name, x) @ posterior.theta.numpy().T)
+        np.testing.assert_allclose(found.members[..., 0], members.T, rtol=1e-9)
+        np.testing.assert_allclose(found.aleatoric_std, scale * noise[name].scale)
+
+
+def test_several_operators_are_taken_in_turn(monkeypatch):
+    """Sample j goes through operator j, counted round: everywhere, however many points and samples there are."""
+    problem = Integration()
+    made = linear_field(3, new_readings(problem, {"f": 6, "u": 0}), problem)
+    theta = torch.randn(8, 2, dtype=torch.float64, generator=generator())
+    x = np.linspace(0, 1, 4)[:, None]
+    found = made.model.observe(theta, "u", torch.tensor(x))[..., 0].numpy()
+    expected = [features(problem, "u", x, GAINS[j % 3]) @ theta[j].numpy() for j in range(8)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    read = made.model.observe(theta, "f", torch.tensor(x))[..., 0].numpy()
+    np.testing.assert_allclose(read, theta.numpy() @ features(problem, "f", x).T, rtol=1e-12)
+    whole = predict(made, Posterior(theta), "u", x).members
+    monkeypatch.setattr(predictive, "CHUNK", 2 * len(x))  # two samples at once
+    np.testing.assert_allclose(predict(made, Posterior(theta), "u", x).members, whole, rtol=1e-12)
+
+
+def test_the_spread_of_several_operators_is_a_part_of_that_of_their_output():
+    problem = Integration()
+    one, several = (linear_field(n, new_readings(problem, {"f": 6, "u": 0}), problem) for n in (1, 3))
+    posterior, x = Posterior(torch.tensor([[1.0, 0.5]]).double().expand(9, 2)), np.array([[0.3]])
+    assert predict(one, posterior, "u", x).epistemic_std.max() < 1e-12
+    value = features(problem, "u", x, 1.0) @ [1.0, 0.5] * problem.transforms()["u"].at(x)[1]
+    np.testing.assert_allclose(predict(several, posterior, "u", x).epistemic_std, np.abs(value) * np.std(GAINS))
+
+
+# Pre-training
+
+BRIEF = OperatorTraining(n_steps=6, batch=4, compile="never")
+SMALL = Adversarial(n_steps=6, batch=8, critic_width=8, compile="never")
+GAN = GANFP(latent=3, width=8, n_realisations=20, gan=SMALL)
+NOISY = Darcy(case="noisy", n_grid=6, n_terms=20, n_pairs=24, n_lambda=8, n_u=4, n_calibration=2, n_validation=2)
+BNN_FP = PABNNFP(operator=TINY, training=BRIEF, width=5, depth=1)
+GAN_FP = PAGANFP(operator=TINY, training=BRIEF, prior=GAN)
+
+
+def bound(settings: OperatorFieldModel, problem: Darcy = NOISY) -> BoundOperatorField:
+    readings = {name: item.train for name, item in problem.dataset(stream(0, "data")).items()}
+    model = settings.bind(problem, problem.noise, readings)
+    assert isinstance(model, BoundOperatorField)
+    return model
+
+
+def test_an_operator_is_learned_once_and_serves_both_priors(tmp_path):
+    store, first, second = Store(tmp_path / "store"), bound(BNN_FP), bound(GAN_FP)
+    numbers = pretrain(first, store, tmp_path, Loop())
+    assert numbers["reused"] == 0
+    assert 0 < numbers["operator_rl2e"] < 100
+    assert numbers["operator_rl2e_standardised"] > 0
+    assert len(list((tmp_path / "store").iterdir())) == 1
+    assert second.pretraining()[0].key() == first.pretraining()[0].key()
+    numbers = pretrain(second, store, tmp_path, Loop())
+    assert {"operator_rl2e", "distance", f"{INPUT}_spectrum_error"} < set(numbers)
+    assert len(list((tmp_path / "store").iterdir())) == 2  # the generator came to it
+    assert first.beta is not None
+    torch.testing.assert_close(second.beta, first.beta)
+    for again in (bound(BNN_FP), bound(GAN_FP), bound(BNN_FP, replace(NOISY, new_length=0.15, noise_scale=0.3))):
+        assert pretrain(again, store, tmp_path, Loop())["reused"] == 1
+        torch.testing.assert_close(again.beta, first.beta)
+
+
+CHANGES = {
+    "pairs": (BNN_FP, replace(NOISY, data_seed=1)),
+    "fewer pairs": (BNN_FP, replace(NOISY, n_pairs=23)),
+    "target": (BNN_FP, replace(NOISY, target="log_u")),
+    "points": (BNN_FP, replace(NOISY, stride=2)),
+    "network": (replace(BNN_FP, operator=replace(TINY, n_modes=15)), NOISY),
+    "training": (replace(BNN_FP, training=replace(BRIEF, n_steps=7)), NOISY),
+    "number": (replace(BNN_FP, n_operators=2), replace(NOISY, n_u=0)),
+    "seed": (replace(BNN_FP, pretrain_seed=1), NOISY),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_operator_is_not_mistaken_for_it(change):
+    assert bound(*CHANGES[change]).pretraining()[0].key() != bound(BNN_FP).pretraining()[0].key()
+
+
+def test_how_fast_it_is_learned_does_not_matter():
+    compiled = replace(BNN_FP, training=replace(BRIEF, compile="always"), width=7)
+    assert bound(compiled).pretraining()[0].key() == bound(BNN_FP).pretraining()[0].key()
+
+
+@pytest.mark.parametrize("settings", [BNN_FP, GAN_FP], ids=["bnn", "gan"])
+def test_a_saved_model_needs_no_readings(settings, tmp_path):
+    model, again = bound(settings), settings.bind(NOISY, NOISY.noise)
+    pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
+    again.load_state(model.state())
+    theta, x = model.init(3, generator()), torch.rand(5, 2, dtype=torch.float64, generator=generator(1))
+    for name in (INPUT, OUTPUT):
+        found = model.observe(theta, name, x)
+        assert found.shape == (3, 5, 1)
+        torch.testing.assert_close(again.observe(theta, name, x), found)
+    assert "pairs" not in vars(again)
+
+
+class Counting(Silent):
+    """Asks to stop after some steps of one stage, and knows how many were made of each."""
+
+    def __init__(self, name: str = "", after: int = 0) -> None:
+        self.name, self.after, self.made = name, after, dict[str, int]()
+        self.loop: Loop | None = None
+
+    def start(self, name: str, total: int, done: int = 0) -> None:
+        self.stage, self.begun = name, done
+
+    def update(self, done: int, numbers: Mapping[str, float]) -> None:
+        self.made[self.stage] = done - self.begun
+        if self.loop is not None and self.stage == self.name and done >= self.after:
+            self.loop.request_stop()
+
+
+@pytest.mark.parametrize("stage", [0, 1], ids=["operator", "generator"])
+def test_pretraining_goes_on_in_the_stage_where_it_was_interrupted(stage, tmp_path):
+    whole = bound(GAN_FP)
+    every = Counting()
+    pretrain(whole, Store(tmp_path / "a"), tmp_path / "a", Loop(every))
+    names = list(every.made)
+    display = Counting(names[stage], 3)
+    display.loop = Loop(display, tmp_path / "b" / "checkpoint.safetensors", 1e9)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(bound(GAN_FP), Store(tmp_path / "b"), tmp_path / "b", display.loop)
+    resumed, rest = bound(GAN_FP), Counting()
+    pretrain(resumed, Store(tmp_path / "b"), tmp_path / "b", Loop(rest, tmp_path / "b" / "checkpoint.safetensors", 1e9))
+    for name, tensor in whole.state().items():
+        torch.testing.assert_close(resumed.state()[name], tensor, rtol=0, atol=0)
+    assert rest.made[names[stage]] < every.made[names[stage]]
+
+
+# Refusals
+
+
+def settings_of(*overrides: str) -> dict:
+    register_resolvers()
+    return plain(compose(["fidelity=smoke", *overrides], None))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["problem=darcy", "problem.case=noisy", "model=deeponet"], "use model=pa_gan_fp"),
+        (["problem=darcy", "model=pa_bnn_fp"], "problem.case=noisy"),
+        (["problem=darcy", "model=pa_gan_fp"], "problem.case=noisy"),
+        (["problem=darcy", "problem.case=noisy", "model=pa_bnn_fp", "model.n_operators=2"], "model.n_operators=2"),
+        (["problem=function", "model=deeponet"], "use model=bnn"),
+        (["problem=function", "model=pa_bnn_fp"], "use model=bnn"),
+        (["problem=darcy", "model=bnn"], "use model=deeponet"),
+        (["problem=darcy", "model=gan_fp"], "use model=deeponet"),
+        (["problem=darcy", "model=nnpc"], "use model=deeponet"),
+        (["problem=spde", "model=deeponet"], "use model="),
+        (["problem=darcy", "method=gp"], "method=gp is for function approximation"),
+        (["problem=darcy", "problem.test_lengths=[]"], "test_lengths"),
+        (["problem=darcy", "problem.n_terms=101"], "n_terms=101"),
+        (["problem=darcy", "detection.score=gan_mse"], "use detection=gan"),
+        (["problem=darcy", "detection.level=1.5"], "detection.level=1.5"),
+        (["problem=darcy", "problem.n_calibration=0", "calibration=var"], "problem.n_calibration"),
+        (["problem=darcy", "problem.n_lambda=2"], "problem.n_lambda=2"),
+        (["problem=darcy", "problem.n_lambda=101"], "problem.n_lambda=101"),
+        (["problem=darcy", "problem.case=noisy", "model=pa_bnn_fp", "problem.n_lambda=95"], "problem.n_lambda=95"),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
+)
+def test_combinations_without_meaning_are_refused_in_a_sentence(overrides, said):
+    with pytest.raises(ConfigError) as refused:
+        prepare(assemble(settings_of(*overrides)))
+    sentence = str(refused.value)
+    assert said in sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+
+
+def test_convolutions_need_a_grid_in_two_dimensions():
+    convolutions = replace(TINY, branch="cnn", channels=[4])
+    for sensors in (np.random.default_rng(0).random((25, 2)), np.linspace(0, 1, 25)[:, None]):
+        with pytest.raises(ConfigError, match=r"model\.branch=cnn needs .* use mlp\.$"):
+            convolutions.make_network(sensors, sensors.min(0), sensors.max(0))
