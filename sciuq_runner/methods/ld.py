@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge
 from torch import Generator, Tensor
 
+from sciuq_runner.autodiff import CompileChoice, MaybeCompiled, pick, repeat, value_and_grad, worth_compiling
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
-from sciuq_runner.methods.hmc import HMC, Chains, State
+from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target import Target
 
@@ -40,6 +42,7 @@ class LD(Method):
     step_size: Positive = 1e-4
     adjusted: bool = False
     target_accept: Fraction = 0.57
+    compile: CompileChoice = "auto"
 
     def refuse(self, target: Target) -> str | None:
         if target.size > target.n_weights and not target.scales_are_conjugate:
@@ -50,30 +53,29 @@ class LD(Method):
         if self.adjusted:
             return self.corrected().run(target, generator, loop)
         per_chain = math.ceil(self.n_samples / self.n_chains)
-        chains = Chains(target, 1, compiled=False, gibbs=target.size > target.n_weights)
-        start = chains.init(target.init(self.n_chains, generator))
-        samples = {"samples": start.theta.new_zeros(per_chain, *start.theta.shape)}
-        state = loop.track({**start.tensors(), **samples}, generator)
+        theta, learns = target.init(self.n_chains, generator), target.size > target.n_weights
+        samples = theta.new_zeros(per_chain, *theta.shape)
+        state = loop.track({"theta": theta, "samples": samples}, generator)
+        compiled = not learns and worth_compiling(self.compile, self.n_burn + per_chain * self.thin)
+        move = MaybeCompiled(partial(langevin, target, self.step_size), compiled)
+        stride = 1 if learns else self.thin  # scales are drawn after every step
 
-        def step() -> None:
-            theta = langevin_step(State.of(state), self.step_size, generator)
-            if chains.gibbs:
-                weights = theta[:, : target.n_weights]
-                theta = target.draw_scales(torch.cat([weights, state["theta"][:, target.n_weights :]], 1), generator)
-            if not bool(torch.isfinite(theta).all()):
-                raise RunError("A chain of Langevin dynamics left the finite numbers: try a smaller method.step_size.")
-            try:
-                state.update(chains.init(theta).tensors())
-            except RunError as error:
-                raise RunError("A chain of Langevin dynamics ran away: try a smaller method.step_size.") from error
-            loop.show(log_density=state["log_density"].mean().item())
+        def advance(count: int) -> None:
+            normal = torch.randn(count, *theta.shape, generator=generator, dtype=theta.dtype).to(theta.device)
+            moved, value = move(state["theta"], normal)
+            if learns:
+                moved = target.draw_scales(moved, generator)
+            if not bool(torch.isfinite(moved).all() and torch.isfinite(value).all()):
+                raise RunError("A chain of Langevin dynamics ran away: try a smaller method.step_size.")
+            state["theta"] = moved
+            loop.show(log_density=value.mean().item())
 
-        for _ in loop.steps("burn-in", self.n_burn):
-            step()
-        for count in loop.steps("sampling", per_chain * self.thin):
-            step()
-            if (count + 1) % self.thin == 0:
-                state["samples"][count // self.thin] = state["theta"]
+        for done in loop.steps("burn-in", self.n_burn, stride):
+            advance(min(stride, self.n_burn - done))
+        for done in loop.steps("sampling", per_chain * self.thin, stride):
+            advance(stride)
+            if (done + stride) % self.thin == 0:
+                state["samples"][done // self.thin] = state["theta"]
         return chain_posterior(state, loop, self.n_chains, self.thin)
 
     def corrected(self) -> HMC:
@@ -87,10 +89,19 @@ class LD(Method):
             step_size=math.sqrt(self.step_size),
             target_accept=self.target_accept,
             jitter=0.0,
+            compile=self.compile,
         )
 
 
-def langevin_step(state: State, step_size: float, generator: Generator) -> Tensor:
-    """One step of every chain."""
-    normal = torch.randn(state.theta.shape, generator=generator, dtype=state.theta.dtype).to(state.theta.device)
-    return state.theta + 0.5 * step_size * state.gradient + math.sqrt(step_size) * normal
+def langevin(target: Target, step_size: float, theta: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
+    """One step of every chain for each row of ``normal[T, C, K]``, learned scales staying as they are; the new states
+    and the log density before the last step."""
+    n = target.n_weights
+
+    def step(i: int | Tensor, theta: Tensor, _: Tensor) -> tuple[Tensor, ...]:
+        value, gradient = value_and_grad(target.log_density, theta)
+        moved = theta + 0.5 * step_size * gradient + math.sqrt(step_size) * pick(normal, i)
+        return torch.cat([moved[:, :n], theta[:, n:]], dim=1), value
+
+    new, value = repeat(step, len(normal), (theta, theta.new_zeros(len(theta))))
+    return new, value
