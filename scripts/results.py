@@ -322,7 +322,7 @@ def main() -> None:
         ids = {run.info.run_id for run in swept}
         runs = [run for run in runs if run.info.run_id not in ids]
     for case in CASES:
-        some = chosen(runs, fidelity="paper", **{"problem.case": case})
+        some = chosen(runs, fidelity="paper", model="bnn", **{"problem.case": case})
         if some:
             pages[f"function_{case}.md"] = paper_tables(some, case, paper)
     for name, text in pages.items():

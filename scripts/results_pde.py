@@ -2,8 +2,8 @@
 
     python scripts/results_pde.py [--uri sqlite:///.../mlflow.db ...] [--experiment sciuq] [--output docs/results]
 
-Takes all finished runs of `problem=mixed_pde` and `problem=forward_pde` at paper fidelity: medians over seeds, of which
-each is a new draw of the noise, with the smallest and the largest value.
+Takes all finished runs of networks on `problem=mixed_pde` and `problem=forward_pde` at paper fidelity: medians over
+seeds, of which each is a new draw of the noise, with the smallest and the largest value.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def forward(runs: list[Run]) -> str:
 def main() -> None:
     options = parse_options(__doc__)
     runs = finished_runs(options.uri, options.experiment, "params.fidelity = 'paper'")
-    mixed, steady = chosen(runs, problem="mixed_pde"), chosen(runs, problem="forward_pde")
+    mixed, steady = (chosen(runs, problem=name, model="bnn") for name in ("mixed_pde", "forward_pde"))
     paper = yaml.safe_load(PAPER.read_text())
     parts = [
         "# Neural PDEs",

@@ -51,3 +51,11 @@ def test_every_member_may_have_draws_of_its_own(kind):
     found = net(beta, own, x)
     torch.testing.assert_close(found[0], net(beta, z, x)[0])
     torch.testing.assert_close(found[1], net(beta, z, x)[1].flip(1))
+
+
+def test_the_first_units_of_the_trunk_turn_over_inside_the_domain():
+    net = SplitGenerator(1, LATENT, (50,), "tanh", "he_normal")
+    weight, bias = net.trunk.layers(net.init(MEMBERS, torch.Generator().manual_seed(0))[:, net.branch.n_params :])[0]
+    places = -bias / weight
+    assert places.abs().max() <= 1
+    assert places.std() > 0.4

@@ -30,7 +30,7 @@ from sciuq_runner.problem import Array, History, Noise, Problem, Readings
 from sciuq_runner.schema import Count, Fraction
 from sciuq_runner.seeds import stream, torch_stream
 
-FORMAT = 1
+FORMAT = 2
 """Counts changes of the code after which an earlier product is of no use."""
 
 

@@ -59,7 +59,13 @@ class SplitGenerator(Generator):
         return list(values.split(len(x), dim=1))
 
     def init(self, n_members: int, generator: RandomGenerator) -> Tensor:
-        return torch.cat([net.init(n_members, generator) for net in (self.branch, self.trunk)], dim=1)
+        """The first units of the trunk turn over at places drawn from [-1, 1]: with biases of zero all of its functions
+        would be odd, and their structure be around zero alone."""
+        branch, trunk = (net.init(n_members, generator) for net in (self.branch, self.trunk))
+        weight, bias = self.trunk.layers(trunk)[0]
+        places = 2 * torch.rand(weight.shape, generator=generator, dtype=weight.dtype) - 1
+        bias.copy_(-(weight * places).sum(1, keepdim=True))
+        return torch.cat([branch, trunk], dim=1)
 
 
 class JointGenerator(Generator):
