@@ -73,7 +73,7 @@ def main() -> None:
         if name == "hmc":
             method = replace(method, n_chains=1, thin=1, compile="always")
         if name == "ld":
-            method = replace(method, n_chains=1, thin=1)
+            method = replace(method, n_chains=1, thin=1, compile="always")
         found = seconds(method, target, options.share)
         ratio, theirs = found / standard, PAPER_SECONDS[name] / (PAPER_SECONDS["dens"] / 10)
         goal = GOALS.get(name, 2.0)

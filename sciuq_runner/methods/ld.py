@@ -16,6 +16,7 @@ from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
 from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.optim import STRIDE
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target import Target
 
@@ -58,7 +59,7 @@ class LD(Method):
         state = loop.track({"theta": theta, "samples": samples}, generator)
         compiled = not learns and worth_compiling(self.compile, self.n_burn + per_chain * self.thin)
         move = MaybeCompiled(partial(langevin, target, self.step_size), compiled)
-        stride = 1 if learns else self.thin  # scales are drawn after every step
+        burn, stride = (1, 1) if learns else (STRIDE, self.thin)  # scales are drawn after every step
 
         def advance(count: int) -> None:
             normal = torch.randn(count, *theta.shape, generator=generator, dtype=theta.dtype).to(theta.device)
@@ -70,8 +71,8 @@ class LD(Method):
             state["theta"] = moved
             loop.show(log_density=value.mean().item())
 
-        for done in loop.steps("burn-in", self.n_burn, stride):
-            advance(min(stride, self.n_burn - done))
+        for done in loop.steps("burn-in", self.n_burn, burn):
+            advance(min(burn, self.n_burn - done))
         for done in loop.steps("sampling", per_chain * self.thin, stride):
             advance(stride)
             if (done + stride) % self.thin == 0:
