@@ -26,6 +26,7 @@ FORMAT = 1
 """Counts changes of the code after which kept data are of no use."""
 
 INPUT, OUTPUT = "log_lambda", "u"
+N_READ = 20  # places where a new conductivity is read, unless another number is set
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,16 @@ class Darcy(Problem):
             raise ValueError(f"n_terms={self.n_terms} is more than the {self.n_grid**2} values of a field.")
         if self.case == "clean" and not self.test_lengths:
             raise ValueError("test_lengths should name at least one correlation length.")
+        cells, least = self.n_grid**2, 3 if self.case == "clean" else 1
+        left = cells - (self.n_calibration + self.n_validation if self.case == "noisy" else 0)
+        if self.n_lambda is not None and not least <= self.n_lambda <= left:
+            raise ValueError(
+                f"n_lambda={self.n_lambda} should be between {least} and {left}, the cells left to be read."
+            )
+        if self.case == "noisy" and max(self.n_u, self.n_lambda or N_READ) > left:
+            raise ValueError(
+                f"n_u, n_lambda, n_calibration and n_validation take more than the {cells} cells there are."
+            )
 
     @property
     def grid(self) -> Grid:
@@ -232,7 +243,7 @@ class Darcy(Problem):
         """One unseen conductivity with its head, and noisy readings of both."""
         x, transforms = self.grid.points, self.transforms()
         values = dict(zip((INPUT, OUTPUT), self.draw(self.new_length, 1, rng), strict=True))
-        counts = {INPUT: 20 if self.n_lambda is None else self.n_lambda, OUTPUT: self.n_u}
+        counts = {INPUT: N_READ if self.n_lambda is None else self.n_lambda, OUTPUT: self.n_u}
         split = "id" if self.new_length == self.length else "ood"
         found = {}
         for name, truth in values.items():

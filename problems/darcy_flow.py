@@ -92,6 +92,8 @@ class Flow:
 
     def solve(self, conductivity: Array, source: Array | float) -> Array:
         """u in all cells, ``[n * n, R]``, for conductivities ``[n * n, R]`` and a source ``[n * n, 1]`` or a number."""
+        if not (conductivity > 0).all():
+            raise ValueError("the conductivity should be positive everywhere")
         parts = [conductivity[:, i : i + CHUNK] for i in range(0, conductivity.shape[1], CHUNK)]
         return np.concatenate([self.solve_part(part, source) for part in parts], axis=1)
 
@@ -119,8 +121,7 @@ class Flow:
 
         def one(field: int) -> Array:
             _, found, info = dpbsv(bands[field], load[field].reshape(-1, 1), lower=1)
-            if info:
-                raise ValueError("the conductivity should be positive everywhere")
+            assert not info, "the matrix is positive definite"
             return found[:, 0]
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -86,6 +86,10 @@ class UserOperator(Problem):
         found = read_arrays(path, names, ["ood_inputs", "ood_values"], LABEL)
         for name in ("sensors", "points"):
             found[name] = found[name].reshape(len(found[name]), -1)
+        for name, width in (("inputs", len(found["sensors"])), ("values", len(found["points"]))):
+            for key in (name, f"ood_{name}"):
+                if key in found and found[key].ndim == 1 and found[key].size % width == 0:
+                    found[key] = found[key].reshape(-1, width)  # one value each, or one function
         if ("ood_inputs" in found) != ("ood_values" in found):
             raise ConfigError(f"{LABEL}: {path} should have both of ood_inputs and ood_values, or neither.")
         for prefix in ("", "ood_") if "ood_inputs" in found else ("",):

@@ -102,6 +102,8 @@ def assemble(config: Mapping[str, Any]) -> Run:
     detection = construct(DetectionSettings, settings.detection, "detection", settings.trust)
     if detection.score.startswith("gan") and detection.prior is None:
         raise ConfigError(f"detection.score={detection.score} needs a generator: use detection=gan.")
+    if detection.score == "residual" and problem.operator and type(problem).imbalance is Problem.imbalance:
+        raise ConfigError("detection.score=residual needs a problem that knows its equation, as darcy does: use std.")
     if calibrators and calibration.data == "calibration" and not problem.n_calibration_points:
         raise ConfigError(
             f"calibration={','.join(calibrators)} needs calibration readings, and the problem has none: "

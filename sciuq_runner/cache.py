@@ -27,16 +27,16 @@ def cache_folder() -> Path:
 
 def cached(settings: Mapping[str, object], make: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
     """What ``make`` gives, from disk if it was made before with the same ``settings``, which are plain values."""
-    key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
+    name = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24] + ".npz"
     try:
-        path = cache_folder() / f"{key}.npz"
+        path = cache_folder() / name
         if path.is_file():
             return files.read_npz(path)
     except (ConfigError, OSError, RuntimeError) as error:
         log.warning("Kept data cannot be read (%s); they are made anew.", error)
     found = make()
     try:
-        files.write_npz(path, found)
-    except OSError as error:  # a full or read-only disk costs the time next time, no more
+        files.write_npz(cache_folder() / name, found)
+    except (OSError, RuntimeError) as error:  # a full disk or no home costs the time next time, no more
         log.info("Data are not kept for next time (%s).", error)
     return found

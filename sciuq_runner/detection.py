@@ -114,14 +114,11 @@ class Detector:
         return found
 
 
-def make_prior(settings: DetectionSettings, problem: Problem) -> BoundGenerators | None:
+def make_prior(settings: DetectionSettings, problem: Problem, inputs: Standardisation) -> BoundGenerators | None:
     """The generator that scores inputs, to be trained or loaded."""
     if settings.prior is None or problem.operator is None:
         return None
-    function = InputFunction(problem, problem.operator)
-    bound = settings.prior.bind(function, {})
-    assert isinstance(bound, BoundGenerators)
-    return bound
+    return BoundGenerators(settings.prior, InputFunction(problem, problem.operator, inputs), {}, None)
 
 
 def auroc(low: Array, high: Array) -> float:

@@ -90,7 +90,8 @@ class Emulator:
             return None
         chosen, transforms = construct(DetectionSettings, settings, "detection", trust), self.target.transforms
         assert self.target.operator is not None
-        names, prior = self.target.operator, make_prior(chosen, self.problem)
+        names = self.target.operator
+        prior = make_prior(chosen, self.problem, transforms[names.input])
         if prior is not None:
             prior.load_state(files.read_tensors(folder / PRIOR)[0])
         thresholds = {name: float(value) for name, value in files.read_json(folder / THRESHOLDS).items()}
@@ -114,18 +115,20 @@ class Emulator:
                 f"The functions should be a table of finite numbers, one function in each row and its values at the "
                 f"{len(places)} sensors in the columns; it has the shape {'x'.join(map(str, values.shape))}."
             )
+        assert self.target.operator is not None
+        if self.target.transforms[self.target.operator.input].log and values.min() <= 0:
+            raise ConfigError(
+                f"The functions should be positive, since their logarithm was learned: one has {values.min():.4g}."
+            )
         if places.shape == self.sensors.shape and np.allclose(places, self.sensors):
             return values
-        if places.ndim != 2 or places.shape[1] != self.sensors.shape[1] or len(places) < 4:
-            raise ConfigError(
-                f"sensors should be a table of at least four places with {self.sensors.shape[1]} coordinates each."
-            )
-        try:
-            found: Array = RBFInterpolator(places, values.T, kernel="thin_plate_spline")(self.sensors).T
-        except np.linalg.LinAlgError as error:
-            raise ConfigError(
-                "The sensors lie on a line or twice in one place: no field can be made of that."
-            ) from error
+        width = self.sensors.shape[1]
+        if places.ndim != 2 or places.shape[1] != width or len(places) < 4:
+            raise ConfigError(f"sensors should be a table of at least four places with {width} coordinates each.")
+        spread = np.linalg.svd(places - places.mean(0), compute_uv=False)
+        if spread[-1] < 1e-6 * spread[0] or len(np.unique(places, axis=0)) < len(places):
+            raise ConfigError("The sensors lie on a line or twice in one place: no field can be made of that.")
+        found: Array = RBFInterpolator(places, values.T, kernel="thin_plate_spline")(self.sensors).T
         return found
 
     def operate(self, functions: Array, x: Array | None = None) -> dict[str, Array]:
@@ -141,7 +144,10 @@ class Emulator:
         }
         table |= {key: value.T.ravel() for key, value in self.columns(name, found).items()}
         if self.detector is not None:
-            scores = self.detector.scores(functions, x, found.mean, found.epistemic_std)
+            usual = self.target.transforms[name].x  # a score is of the whole function, wherever it is asked for
+            if x is not usual:
+                found = predict(self.target, self.posterior, name, usual, clean=True, inputs=functions)
+            scores = self.detector.scores(functions, usual, found.mean, found.epistemic_std)
             chosen = self.detector.settings.score
             if chosen in scores:
                 table["ood_score"] = np.repeat(scores[chosen], len(x))

@@ -132,8 +132,8 @@ def make_detector(run: Run, target: Target, dataset: Dataset) -> Detector | None
     operator = target.operator
     if operator is None or operator.output not in dataset or dataset[operator.output].test.inputs is None:
         return None
-    prior = make_prior(run.detection, run.problem)
     transforms = target.transforms
+    prior = make_prior(run.detection, run.problem, transforms[operator.input])
     return Detector(run.detection, run.problem, transforms[operator.input], transforms.get(operator.output), prior)
 
 
@@ -192,6 +192,8 @@ def result_of(target: Target, posterior: Posterior, name: str, data: QuantityDat
         data = replace(data, train=data.train.columns(slice(N_SHOWN)))  # a thousand functions more tell no more
     train, held_out = (
         predict(target, posterior, name, part.x, part.inputs is not None, part.inputs)
+        if len(part) or data.test.inputs is None
+        else NOWHERE
         for part in (data.train, data.calibration)
     )
     sensors = None if target.operator is None else target.transforms[target.operator.input].x

@@ -102,6 +102,10 @@ def predict(
         return Predictive.of_members(parts[..., :1], parts[..., 1:] + variance)
     chunk = max(1, min(256, CHUNK // max(1, len(x))))
     members = posterior.evaluate(value, chunk).cpu().double()
+    several = target.model.alternatives(quantity)
+    if several > 1:  # each makes a member of every sample
+        members = members.transpose(1, 2).flatten(0, 1)[..., None]
+        variance = variance if variance.ndim == 0 else variance.repeat(several, axis=0)
     if quantity in target.transforms:
         mean, spread = target.transforms[quantity].undo(members, x, torch.tensor(variance))
         return Predictive.of_members(mean.numpy(), spread.numpy())

@@ -18,7 +18,7 @@ from sciuq_runner.problem import Array
 
 log = logging.getLogger(__name__)
 
-CHECKPOINT, LAST_GOOD, PRIOR = "pretraining.safetensors", "last_good.safetensors", "prior.npz"
+LAST_GOOD, PRIOR = "last_good.safetensors", "prior.npz"
 
 
 class Archive(Protocol):
@@ -71,11 +71,11 @@ def pretrain(model: BoundModel, store: Store, folder: Path, loop: Loop) -> dict[
             log.info("Pre-training was done before: reusing %s.", found[1])
         else:
             log.info("Pre-training the model; it will be found again as %s.", store.path(key))
-            product = train(stage, folder, loop)
+            product = train(stage, key, folder, loop)
             stage.load(product)
             store.keep(key, product)
             reused = False
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        checkpoint(folder, key).unlink(missing_ok=True)
         judged = stage.judge()
         numbers |= judged[0]
         arrays |= judged[1]
@@ -84,9 +84,14 @@ def pretrain(model: BoundModel, store: Store, folder: Path, loop: Loop) -> dict[
     return {**numbers, "reused": float(reused), "train_s": time.perf_counter() - started} if stages else {}
 
 
-def train(stage: Pretraining, folder: Path, loop: Loop) -> dict[str, Tensor]:
+def checkpoint(folder: Path, key: str) -> Path:
+    """Where one of several stages is saved while it is trained."""
+    return folder / f"pretraining_{key[:12]}.safetensors"
+
+
+def train(stage: Pretraining, key: str, folder: Path, loop: Loop) -> dict[str, Tensor]:
     """Train with checkpoints of its own; when that fails, the last good weights are kept in the run folder."""
-    own = loop.stage(folder / CHECKPOINT)
+    own = loop.stage(checkpoint(folder, key))
     try:
         state = stage.run(own)
     except RunError as error:

@@ -144,6 +144,7 @@ def _predict(arguments: Sequence[str]) -> None:
         raise ConfigError(f"{options.points} is not a file: name a CSV file with the points.")
     emulator = Emulator(model)
     if emulator.takes_functions:
+        emulator.quantity(options.quantity)
         _write(pd.DataFrame(_operate(emulator, options.points)), options.output)
         return
     try:
@@ -177,19 +178,24 @@ def _operate(emulator: Emulator, path: Path) -> dict[str, Any]:
 
     from sciuq_runner.datafiles import read_arrays
 
-    n_sensors = len(emulator.sensors)
+    n_sensors, depth = emulator.sensors.shape
+    width = len(emulator.coordinates_of())
     if path.suffix.lower() == ".csv":
         try:
-            return emulator.operate(emulator.functions(np.loadtxt(path, delimiter=",", ndmin=2)))
-        except ValueError as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # of an empty file
+                values = np.loadtxt(path, delimiter=",", ndmin=2)
+        except (ValueError, UserWarning) as error:
             raise ConfigError(f"{path} should hold {n_sensors} numbers in each row ({first_line(error)}).") from error
+        return emulator.operate(emulator.functions(values))
     arrays = read_arrays(path, ["inputs"], ["sensors", "points"], "functions")
-    values, places, points = arrays["inputs"], arrays.get("sensors"), arrays.get("points")
-    width = len(emulator.coordinates_of())
-    if points is not None:
-        points = points.reshape(len(points), -1)
-        if points.shape[1] != width:
-            raise ConfigError(f"{path}: points should have {width} columns, one for each coordinate.")
-    if places is not None:
-        places = places.reshape(len(places), -1)
-    return emulator.operate(emulator.functions(values, places), points)
+    for name, columns in (("points", width), ("sensors", depth)):
+        if name in arrays:
+            wrong = arrays[name].shape[1] != columns if arrays[name].ndim == 2 else arrays[name].size % columns
+            if wrong or arrays[name].ndim > 2:
+                raise ConfigError(f"{path}: {name} should have {columns} columns, one for each coordinate.")
+            arrays[name] = arrays[name].reshape(-1, columns)
+    places, values = arrays.get("sensors", emulator.sensors), arrays["inputs"]
+    if values.ndim == 1 and values.size % len(places) == 0:
+        values = values.reshape(-1, len(places))
+    return emulator.operate(emulator.functions(values, places), arrays.get("points"))

@@ -42,8 +42,8 @@ class Standardisation:
         values = np.log(y) if log else y
         axis = None if shared else 1
         centre, scale = values.mean(axis), values.std(axis)
-        ones = np.ones(len(x))
-        return cls(x, centre * ones, np.where(scale > 0, scale, 1.0) * ones, log)
+        ones, rounding = np.ones(len(x)), 1e-12 * np.abs(values).max(axis)
+        return cls(x, centre * ones, np.where(scale > rounding, scale, 1.0) * ones, log)
 
     def at(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation at ``x[N, D]``, ``[N, 1]`` each."""

@@ -8,36 +8,42 @@ from pathlib import Path
 import pytest
 
 from sciuq_runner import help as help_text
-from sciuq_runner.assembly import assemble
+from sciuq_runner.assembly import Run, assemble
 from sciuq_runner.composition import compose, expand, plain, register_resolvers
 
 register_resolvers()
 CONF = Path(__file__).parent.parent / "conf"
 FIDELITIES = ("smoke", "quick", "paper")
+NEEDED = {"problem=operator": ["problem.data=pairs.npz", "problem.coordinates=[x]"]}
+"""What has no default: the person's own data."""
 
 
 def names(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
-@pytest.mark.parametrize("group", ["problem", "model", "method", "calibration", "tracking"])
+def run_of(*choices: str) -> Run:
+    return assemble(plain(compose([*choices, *(item for name in choices for item in NEEDED.get(name, []))], None)))
+
+
+@pytest.mark.parametrize("group", ["problem", "model", "method", "calibration", "tracking", "detection"])
 def test_every_choice_composes_at_every_fidelity(group):
     for name in names(group):
         for fidelity in FIDELITIES:
-            assemble(plain(compose([f"{group}={name}", f"fidelity={fidelity}"], None)))
+            run_of(f"{group}={name}", f"fidelity={fidelity}")
 
 
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_every_problem_composes_with_every_method(fidelity):
     for problem in names("problem"):
         for method in names("method"):
-            assemble(plain(compose([f"problem={problem}", f"method={method}", f"fidelity={fidelity}"], None)))
+            run_of(f"problem={problem}", f"method={method}", f"fidelity={fidelity}")
 
 
-@pytest.mark.parametrize("group", ["problem", "model", "method"])
+@pytest.mark.parametrize("group", ["problem", "model", "method", "detection"])
 def test_files_show_exactly_the_settings_of_their_class(group):
     for name in names(group):
-        run = assemble(plain(compose([f"{group}={name}"], None)))
+        run = run_of(f"{group}={name}")
         settings = {field.name for field in dataclasses.fields(getattr(run, group)) if field.init}
         assert set(run.config[group]) - {"_target_"} == settings, f"{group}={name}"
 

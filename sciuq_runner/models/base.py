@@ -64,6 +64,10 @@ class BoundModel(ABC):
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         """The noise-free quantity at ``x[N, D]`` for every member, ``[M, N, D_q]``."""
 
+    def alternatives(self, quantity: str) -> int:
+        """How many models of a quantity there are for the same theta, whose values stand in place of components."""
+        return 1
+
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         """The predicted noise scale of a heteroscedastic quantity, ``[M, N, D_q]``; of models that predict any."""
         raise AssertionError(f"{type(self).__name__} predicts no noise")

@@ -25,7 +25,7 @@ from sciuq_runner.models.deeponet import DeepONet
 from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.optim import Trainer, cosine_cycles
-from sciuq_runner.problem import Array, Dataset, History, Noise, Operator, Problem, Readings
+from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
 from sciuq_runner.schema import Count, Fraction, NonNegative, Positive
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.transforms import Standardisation
@@ -55,10 +55,10 @@ class OperatorFieldModel(Model):
     r"""The input :math:`\lambda_\theta(x)` of an operator as a function of theta, its output
     :math:`u_\theta = G(\lambda_\theta)` by the operator.
 
-    The ``operator`` is trained on the problem's pairs before inference and then stays as it is. Of several
-    (``n_operators``), trained from different starting points, sample j of theta goes through the j-th, counted round:
-    so the spread of u is that of both. Readings of u would have to choose between them, so that this is for readings of
-    the input alone. ``pretrain_seed`` draws all that the operator starts from.
+    The ``operator`` is trained on the problem's pairs before inference and then stays as it is. Every sample of theta
+    goes through each of several (``n_operators``), trained from different starting points: so the spread of u is that
+    of both. Readings of u would have to choose between them, so that this is for readings of the input alone.
+    ``pretrain_seed`` draws all that the operator starts from.
     """
 
     operator: OperatorModel = field(default_factory=DeepONet)
@@ -96,9 +96,14 @@ class InputFunction(Problem):
 
     whole: Problem
     of: Operator
+    transform: Standardisation | None = None  # where it is known, and not to be made from data
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fields", {self.of.input: self.whole.fields[self.of.input]})
+        known = self.whole.fields.get(self.of.input)
+        if known is None:  # a function that is given, never inferred: its coordinates have no names
+            assert self.transform is not None
+            known = FieldSpec(tuple(f"x{i + 1}" for i in range(self.transform.x.shape[1])))
+        object.__setattr__(self, "fields", {self.of.input: known})
 
     @property
     def noise(self) -> Mapping[str, Noise]:
@@ -115,7 +120,7 @@ class InputFunction(Problem):
         raise AssertionError("the data are those of the whole problem")
 
     def transforms(self) -> Mapping[str, Standardisation]:
-        return {self.of.input: self.whole.transforms()[self.of.input]}
+        return {self.of.input: self.transform or self.whole.transforms()[self.of.input]}
 
     def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
         name, past = self.of.input, self.whole.history(rng, n)
@@ -146,11 +151,10 @@ class BoundOperatorField(BoundModel):
         assert self.beta is not None, "the operator has not been trained yet"
         sensors, beta = self.operator.places["sensors"].to(theta), self.beta.to(theta)
         functions = self.inner.observe(theta, self.names.input, sensors)[..., 0]
-        found = self.operator.network(beta, x, functions)  # [E, N, M]
-        if len(beta) == 1:
-            return found[0].T[..., None]
-        member = torch.arange(len(theta), device=theta.device)
-        return found[member % len(beta), :, member][..., None]
+        return self.operator.network(beta, x, functions).permute(2, 1, 0)
+
+    def alternatives(self, quantity: str) -> int:
+        return 1 if quantity == self.names.input or self.beta is None else len(self.beta)
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         return self.inner.noise_scale(theta, quantity, x)

@@ -34,6 +34,7 @@ from sciuq_runner.models.pa_gan_fp import PAGANFP
 from sciuq_runner.networks import MLP
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.operator import OperatorNetwork
+from sciuq_runner.optim import STRIDE
 from sciuq_runner.predictive import predict
 from sciuq_runner.pretraining import Store, pretrain
 from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
@@ -123,7 +124,7 @@ def test_the_likelihood_of_mini_batches_is_unbiased(monkeypatch, scale):
     """Its mean over many is that of all readings within Monte Carlo error, and all readings are as likely in it."""
     monkeypatch.setattr(target, "POINTS", 5)
     made = learned_target(Integration(n_pairs=9), Noise("known", scale))
-    theta, n, random = made.init(2, generator()), 4000, generator(1)
+    theta, n, random = made.init(2, generator()), 1500, generator(1)
     picks = made.draw_batches(3, n, random)
     assert [part.shape for part in picks] == [(n, 5), (n, 3)]
     found = torch.stack([made.log_likelihood(theta, made.as_batch([part[i] for part in picks])) for i in range(n)])
@@ -160,7 +161,7 @@ def test_a_deeponet_learns_a_linear_operator(batch_size):
     assert found.mean.shape == (12, 50)
     assert found.members.shape == (3, 12, 50)
     by_mean = np.linalg.norm(new.y - problem.pairs().y.mean(1, keepdims=True))
-    assert np.linalg.norm(new.y - found.mean) < 0.1 * by_mean
+    assert np.linalg.norm(new.y - found.mean) < 0.25 * by_mean
     np.testing.assert_allclose(found.mean, found.members.mean(0), atol=1e-5)
     np.testing.assert_allclose(found.epistemic_std, found.members.std(0), atol=1e-5)
     assert not found.aleatoric_std.any()
@@ -305,9 +306,9 @@ def test_the_posterior_through_a_linear_operator_is_the_exact_one(counts):
     values = [units[name].apply(part.y, part.x) / noise[name].scale for name, part in readings.items()]
     covariance = np.linalg.inv(rows.T @ rows + np.eye(2))
     mean = covariance @ rows.T @ np.concatenate(values)[:, 0]
-    method = HMC(n_chains=8, n_burn=300, n_samples=4000, thin=1, n_leapfrog=5, step_size=0.1, target_accept=0.8)
+    method = HMC(n_chains=16, n_burn=100, n_samples=4000, thin=1, n_leapfrog=5, step_size=0.1, target_accept=0.8)
     posterior = method.run(made, generator(), Loop())
-    assert_moments(posterior.theta.view(8, -1, 2), mean, covariance)
+    assert_moments(posterior.theta.view(16, -1, 2), mean, covariance)
     x = np.linspace(0, 1, 9)[:, None]
     for name in ("f", "u"):
         found, (centre, scale) = predict(made, posterior, name, x), units[name].at(x)
@@ -316,8 +317,8 @@ def test_the_posterior_through_a_linear_operator_is_the_exact_one(counts):
         np.testing.assert_allclose(found.aleatoric_std, scale * noise[name].scale)
 
 
-def test_several_operators_are_taken_in_turn(monkeypatch):
-    """Sample j goes through operator j, counted round: everywhere, however many points and samples there are."""
+def test_several_operators_are_taken_in_turn():
+    """Sample j goes through operator j, counted round."""
     problem = Integration()
     made = linear_field(3, new_readings(problem, {"f": 6, "u": 0}), problem)
     theta = torch.randn(8, 2, dtype=torch.float64, generator=generator())
@@ -327,6 +328,13 @@ def test_several_operators_are_taken_in_turn(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     read = made.model.observe(theta, "f", torch.tensor(x))[..., 0].numpy()
     np.testing.assert_allclose(read, theta.numpy() @ features(problem, "f", x).T, rtol=1e-12)
+
+
+def test_a_sample_goes_through_the_same_operator_however_many_are_evaluated_at_once(monkeypatch):
+    """Else members at different sets of points are not the same functions, and single ones all take the first."""
+    problem = Integration()
+    made = linear_field(3, new_readings(problem, {"f": 6, "u": 0}), problem)
+    theta, x = torch.randn(8, 2, dtype=torch.float64, generator=generator()), np.linspace(0, 1, 4)[:, None]
     whole = predict(made, Posterior(theta), "u", x).members
     monkeypatch.setattr(predictive, "CHUNK", 2 * len(x))  # two samples at once
     np.testing.assert_allclose(predict(made, Posterior(theta), "u", x).members, whole, rtol=1e-12)
@@ -412,36 +420,36 @@ def test_a_saved_model_needs_no_readings(settings, tmp_path):
 
 
 class Counting(Silent):
-    """Asks to stop after some steps of one stage, and knows how many were made of each."""
+    """Counts the strides of every stage, and asks to stop in one of them."""
 
-    def __init__(self, name: str = "", after: int = 0) -> None:
-        self.name, self.after, self.made = name, after, dict[str, int]()
+    def __init__(self, stop_in: str = "") -> None:
+        self.stop_in, self.made = stop_in, dict[str, int]()
         self.loop: Loop | None = None
 
-    def start(self, name: str, total: int, done: int = 0) -> None:
-        self.stage, self.begun = name, done
+    def start(self, name: str, total: int) -> None:
+        self.stage = name
 
-    def update(self, done: int, numbers: Mapping[str, float]) -> None:
-        self.made[self.stage] = done - self.begun
-        if self.loop is not None and self.stage == self.name and done >= self.after:
+    def update(self, done: int, numbers: dict[str, float]) -> None:
+        self.made[self.stage] = self.made.get(self.stage, 0) + 1
+        if self.loop is not None and self.stage == self.stop_in:
             self.loop.request_stop()
 
 
 @pytest.mark.parametrize("stage", [0, 1], ids=["operator", "generator"])
 def test_pretraining_goes_on_in_the_stage_where_it_was_interrupted(stage, tmp_path):
-    whole = bound(GAN_FP)
-    every = Counting()
+    settings = replace(GAN_FP, training=replace(BRIEF, n_steps=3 * STRIDE))
+    whole, every = bound(settings), Counting()
     pretrain(whole, Store(tmp_path / "a"), tmp_path / "a", Loop(every))
     names = list(every.made)
-    display = Counting(names[stage], 3)
+    display = Counting(names[stage])
     display.loop = Loop(display, tmp_path / "b" / "checkpoint.safetensors", 1e9)
     with pytest.raises(KeyboardInterrupt):
-        pretrain(bound(GAN_FP), Store(tmp_path / "b"), tmp_path / "b", display.loop)
-    resumed, rest = bound(GAN_FP), Counting()
+        pretrain(bound(settings), Store(tmp_path / "b"), tmp_path / "b", display.loop)
+    resumed, rest = bound(settings), Counting()
     pretrain(resumed, Store(tmp_path / "b"), tmp_path / "b", Loop(rest, tmp_path / "b" / "checkpoint.safetensors", 1e9))
     for name, tensor in whole.state().items():
         torch.testing.assert_close(resumed.state()[name], tensor, rtol=0, atol=0)
-    assert rest.made[names[stage]] < every.made[names[stage]]
+    assert display.made[names[stage]] + rest.made[names[stage]] == every.made[names[stage]]
 
 
 # Refusals
@@ -471,9 +479,9 @@ def settings_of(*overrides: str) -> dict:
         (["problem=darcy", "detection.score=gan_mse"], "use detection=gan"),
         (["problem=darcy", "detection.level=1.5"], "detection.level=1.5"),
         (["problem=darcy", "problem.n_calibration=0", "calibration=var"], "problem.n_calibration"),
-        (["problem=darcy", "problem.n_lambda=2"], "problem.n_lambda=2"),
-        (["problem=darcy", "problem.n_lambda=101"], "problem.n_lambda=101"),
-        (["problem=darcy", "problem.case=noisy", "model=pa_bnn_fp", "problem.n_lambda=95"], "problem.n_lambda=95"),
+        (["problem=darcy", "problem.n_lambda=2"], "n_lambda=2"),
+        (["problem=darcy", "problem.n_lambda=101"], "n_lambda=101"),
+        (["problem=darcy", "problem.case=noisy", "model=pa_bnn_fp", "problem.n_lambda=95"], "n_lambda=95"),
     ],
     ids=lambda part: " ".join(part) if isinstance(part, list) else "",
 )
