@@ -74,6 +74,7 @@ class Darcy(Problem):
     noise_scale: Positive = 0.1
 
     direct: ClassVar[tuple[str, ...]] = (INPUT,)
+    split_label: ClassVar[str] = "correlation length"
     fields: ClassVar[Mapping[str, FieldSpec]] = {INPUT: FieldSpec(("x", "y"))}  # type: ignore[misc]
 
     def __post_init__(self) -> None:

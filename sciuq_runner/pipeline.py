@@ -164,7 +164,7 @@ def detect(
     arrays |= {f"split_{split}": mask for split, mask in columns.items()}
     arrays |= {f"value_{split}": np.array(value) for split, value in values.items()}
     arrays |= {f"threshold_{key}": np.array(value) for key, value in detector.thresholds.items()}
-    files.write_npz(folder / DETECTION, arrays)
+    files.write_npz(folder / DETECTION, {**arrays, "label": np.array(detector.problem.split_label)})
     return summarise(detector, scores, errors, columns)
 
 

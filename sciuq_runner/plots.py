@@ -343,7 +343,7 @@ def learned_prior(arrays: Mapping[str, np.ndarray], title: str) -> Figure:
 
 
 def detected(arrays: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Scores of functions of several kinds: means relative to the first, beside the error, and their distributions."""
+    """Scores of functions of several kinds: means relative to the first, beside the error, and how one is spread."""
     scores = {key.removeprefix("score_"): item for key, item in arrays.items() if key.startswith("score_")}
     splits = {key.removeprefix("split_"): item for key, item in arrays.items() if key.startswith("split_")}
     values = {split: arrays.get(f"value_{split}") for split in splits}
@@ -360,18 +360,20 @@ def detected(arrays: Mapping[str, np.ndarray], title: str) -> Figure:
         left.plot(place, means, color=tone, ls=style, lw=width, marker="o", ms=3, label=EXPLAINED.get(name, name))
     if numbered:
         left.axvline(float(values[first]), color=EXACT, lw=0.8, ls=":")  # type: ignore[arg-type]
-        left.set(xlabel="what tells the functions apart")
+        left.set(xlabel=str(arrays.get("label", "")))
     else:
         left.set_xticks(place, order)
-    left.set(ylabel="mean score, relative to training's kind")
+    left.set(ylabel="mean score, relative to training's kind", yscale="log")
     left.legend(fontsize=7)
     name = next(iter(scores))
-    for split, color in zip(splits, itertools.cycle(COLORS), strict=False):
-        right.hist(scores[name][splits[split]], 20, histtype="step", color=color, density=True, label=split)
+    names = [f"{float(values[split]):g}" for split in order] if numbered else order  # type: ignore[arg-type]
+    right.boxplot(
+        [scores[name][splits[split]] for split in order], tick_labels=names, sym=".", medianprops={"color": DATA}
+    )
     if f"threshold_{name}" in arrays:
-        right.axvline(float(arrays[f"threshold_{name}"]), color=EXACT, lw=1, ls="--", label="threshold")
-    right.set(xlabel=EXPLAINED.get(name, name), ylabel="density")
-    right.legend(fontsize=7)
+        right.axhline(float(arrays[f"threshold_{name}"]), color=EXACT, lw=1, ls="--", label="threshold")
+        right.legend(fontsize=7)
+    right.set(xlabel=str(arrays.get("label", "")), ylabel=EXPLAINED.get(name, name))
     figure.suptitle(f"{title}: out of distribution", fontsize=9)
     return figure
 
@@ -388,7 +390,8 @@ def segments(values: np.ndarray) -> list[slice]:
 def calibration_plot(name: str, found: Result, title: str) -> Figure:
     """Observed against expected proportion of readings below each predicted quantile, before and after calibration."""
     standards = {"": UNCALIBRATED, **found.standards}
-    figure = Figure(figsize=(3.6 * min(len(found.known_splits), 2), 3.9), layout="constrained")
+    n_splits = len(found.known_splits)
+    figure = Figure(figsize=(3.6 * n_splits if n_splits < 3 else 2.6 * n_splits, 3.9), layout="constrained")
     levels = np.linspace(0, 1, metrics.N_LEVELS)
     splits = found.known_splits
     for axes, (split, mask) in zip(figure.subplots(1, len(splits), squeeze=False)[0], splits.items(), strict=True):

@@ -200,6 +200,7 @@ class Problem(ABC):
 
     fields: Mapping[str, FieldSpec] = field(init=False, repr=False)
     direct: ClassVar[tuple[str, ...]] = ()  # quantities that are fields themselves
+    split_label: ClassVar[str] = ""  # what the numbers of :attr:`split_values` are
     random_inputs: ClassVar[tuple[str, ...]] = ()  # random quantities that all others follow from, where there are any
     calibration_setting: ClassVar[str] = "problem.n_calibration"  # what sets how many readings are held out
 

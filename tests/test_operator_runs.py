@@ -370,7 +370,7 @@ def test_a_saved_model_makes_no_data(run, monkeypatch, tmp_path):
 def noisy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Runs of both priors in front of one operator."""
     folder = tmp_path_factory.mktemp("noisy")
-    settings = ("problem=darcy", "problem.case=noisy", "method=hmc", "calibration=var", "problem.new_length=0.2")
+    settings = ("problem=darcy", "problem.case=noisy", "method=hmc", "problem.new_length=0.2", "tracking=none")
     finish(folder, "-m", *settings, "model=pa_bnn_fp,pa_gan_fp")
     return {read_metrics(path)["config"]["choices"]["model"]: path for path in run_folders(folder)}
 
@@ -388,7 +388,7 @@ def test_input_and_output_of_a_new_field_are_found(noisy, model):
     assert "detection" not in found
     assert "baselines" not in found
     for name, count in (("log_lambda", 20), ("u", 10)):
-        assert set(found[name]) == {"ood", "cal_ood"}
+        assert set(found[name]) == {"ood"}
         assert {"rl2e", "rl2e_standardised", "coverage"} < set(found[name]["ood"])
         assert results[name].mean.shape == (100, 1)
         assert (len(results[name].train), len(results[name].calibration)) == (count, 5)
