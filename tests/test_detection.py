@@ -173,12 +173,12 @@ def test_a_function_has_its_score_whatever_it_is_scored_with():
 
 
 def test_a_prior_is_made_where_one_is_asked_for():
-    assert make_prior(DetectionSettings(), PROBLEM) is None
+    units = PROBLEM.transforms()[INPUT]
+    assert make_prior(DetectionSettings(), PROBLEM, units) is None
     settings = DetectionSettings(prior=GANFP(latent=3, width=8, n_realisations=20))
-    prior = make_prior(settings, PROBLEM)
+    prior = make_prior(settings, PROBLEM, units)
     assert isinstance(prior, BoundGenerators)
     past = prior.past[INPUT]
-    units = PROBLEM.transforms()[INPUT]
     expected = units.apply(PROBLEM.known[0], PROBLEM.grid.points)
     places = [np.flatnonzero((PROBLEM.grid.points == place).all(1))[0] for place in past.x]
     np.testing.assert_allclose(past.y, expected[places, :20])

@@ -305,12 +305,13 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "text": ("npz", {"inputs": np.full((2, 100), "a")}, ["inputs holds text"]),
     "nothing": ("npz", {"inputs": np.empty((0, 100))}, ["inputs has no values"]),
     "sensors of another number": ("npz", {"inputs": INPUTS, "sensors": GRID[:25]}, ["25 sensors", "2x100"]),
-    "sensors on a line": ("npz", {"inputs": INPUTS, "sensors": GRID[:, :1]}, ["sensors", "2 coordinates"]),
+    "sensors on a line": ("npz", {"inputs": INPUTS, "sensors": GRID[:, :1]}, ["sensors", "2 co"]),
     "sensors in a row": ("npz", {"inputs": INPUTS[:, :25], "sensors": LINE}, ["sensors lie on a line"]),
     "sensors twice": ("npz", {"inputs": INPUTS[:, :26], "sensors": GRID[[*range(25), 0]]}, ["twice in one place"]),
     "nan in sensors": ("npz", {"inputs": INPUTS, "sensors": np.where(GRID > 0.9, np.nan, GRID)}, ["sensors has nan"]),
     "three sensors": ("npz", {"inputs": INPUTS[:, :3], "sensors": GRID[[0, 9, 90]]}, ["at least four"]),
     "points of three coordinates": ("npz", {"inputs": INPUTS, "points": np.ones((4, 3))}, ["points", "2 columns"]),
+    "points of one coordinate": ("npz", {"inputs": INPUTS, "points": GRID[:4, :1]}, ["points", "2 columns"]),
     "infinite points": ("npz", {"inputs": INPUTS, "points": np.full((4, 2), np.inf)}, ["points has inf"]),
 }
 
