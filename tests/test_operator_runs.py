@@ -353,14 +353,19 @@ def test_points_alone_are_not_enough(run):
         Emulator(run / "model").predict(np.ones((3, 2)))
 
 
-def test_a_saved_model_makes_no_data(run, monkeypatch, tmp_path):
-    """No fields are drawn and no flows solved for predictions, wherever they were kept."""
+@pytest.fixture
+def without_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No fields can be drawn and no flows solved, and none were kept."""
 
     def refuse(*_: Any) -> None:
         raise AssertionError("no data are needed")
 
     monkeypatch.setenv(VARIABLE, str(tmp_path / "empty"))
     monkeypatch.setattr(Darcy, "draw", refuse)
+
+
+@pytest.mark.usefixtures("without_data")
+def test_a_saved_operator_makes_no_data(run):
     assert len(PyFunc(Emulator(run / "model")).predict(INPUTS)) == 200
 
 
@@ -410,6 +415,12 @@ def test_a_new_field_is_predicted_at_points(noisy, model, tmp_path):
         assert "ood_flag" not in table
 
 
+@pytest.mark.usefixtures("without_data")
+@pytest.mark.parametrize("model", ["pa_bnn_fp", "pa_gan_fp"])
+def test_a_saved_field_makes_no_data(noisy, model):
+    assert len(Emulator(noisy[model] / "model").predict(GRID[:3], "u")["mean"]) == 3
+
+
 def brief(folder: Path, *settings: str) -> dict[str, Any]:
     """The numbers of a run in this process, without figures."""
     register_resolvers()
@@ -424,12 +435,14 @@ CASES: dict[str, tuple[list[str], Callable[[dict[str, Any]], bool]]] = {
         ["problem.case=noisy", "model=pa_bnn_fp", "method=hmc", "problem.n_u=0", "model.n_operators=3"],
         lambda found: found["u"]["id"]["rl2e"] > 0,
     ),
-    "few places": (["method=dens", "problem.n_lambda=30"], lambda found: set(found["u"]) == {"id", "ood"}),
-    "noise in training": (["method=dens", "problem.train_noise=0.1"], lambda found: set(found["u"]) == {"id", "ood"}),
-    "logarithm": (["method=dens", "problem.target=log_u"], lambda found: set(found["u"]) == {"id", "ood"}),
-    "one deviation": (["method=dens", "problem.standardise=shared"], lambda found: set(found["u"]) == {"id", "ood"}),
-    "some cells": (["method=dens", "problem.stride=3"], lambda found: found["baselines"]["id"]["linear"] < 2),
-    "fully connected": (["method=dens", "model.branch=mlp"], lambda found: found["u"]["id"]["rl2e"] > 0),
+    "few places, the logarithm, fully connected": (
+        ["method=dens", "problem.n_lambda=30", "problem.target=log_u", "model.branch=mlp"],
+        lambda found: set(found["u"]) == {"id", "ood"},
+    ),
+    "noise in training, one deviation, some cells": (
+        ["method=dens", "problem.train_noise=0.1", "problem.standardise=shared", "problem.stride=3"],
+        lambda found: found["baselines"]["id"]["linear"] < 2,
+    ),
     "nothing held out": (
         ["method=dens", "problem.n_calibration=0", "problem.n_validation=0"],
         lambda found: "threshold" not in found["detection"]["std"],

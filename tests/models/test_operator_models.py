@@ -50,6 +50,22 @@ def generator(seed: int = 0) -> Generator:
     return torch.Generator().manual_seed(seed)
 
 
+class Counting(Silent):
+    """Counts the strides of every stage, and asks to stop in one of them."""
+
+    def __init__(self, stop_in: str = "") -> None:
+        self.stop_in, self.made = stop_in, dict[str, int]()
+        self.loop: Loop | None = None
+
+    def start(self, name: str, total: int) -> None:
+        self.stage = name
+
+    def update(self, done: int, numbers: dict[str, float]) -> None:
+        self.made[self.stage] = self.made.get(self.stage, 0) + 1
+        if self.loop is not None and self.stage == self.stop_in:
+            self.loop.request_stop()
+
+
 @dataclass(frozen=True)
 class Integration(Problem):
     """u(x) is the integral of f from 0 to x, f a smooth random function on the unit interval."""
@@ -165,6 +181,19 @@ def test_a_deeponet_learns_a_linear_operator(batch_size):
     np.testing.assert_allclose(found.mean, found.members.mean(0), atol=1e-5)
     np.testing.assert_allclose(found.epistemic_std, found.members.std(0), atol=1e-5)
     assert not found.aleatoric_std.any()
+
+
+def test_training_in_mini_batches_goes_on_where_it_was_interrupted(tmp_path):
+    problem = Integration(n_pairs=20)
+    method = DEns(n_members=2, n_steps=3 * STRIDE, batch_size=4, compile="never")
+    whole = method.run(learned_target(problem), generator(), Loop())
+    display = Counting("training")
+    display.loop = Loop(display, tmp_path / "checkpoint.safetensors", 1e9)
+    method.run(learned_target(problem), generator(), display.loop)
+    display.loop.save()
+    resumed = method.run(learned_target(problem), generator(5), Loop(None, tmp_path / "checkpoint.safetensors", 1e9))
+    assert display.made == {"training": 1}
+    torch.testing.assert_close(resumed.theta, whole.theta, rtol=0, atol=0)
 
 
 def test_predictions_are_the_same_in_parts(monkeypatch):
@@ -423,22 +452,6 @@ def test_a_saved_model_needs_no_readings(settings, tmp_path):
         assert found.shape == (3, 5, 1)
         torch.testing.assert_close(again.observe(theta, name, x), found)
     assert "pairs" not in vars(again)
-
-
-class Counting(Silent):
-    """Counts the strides of every stage, and asks to stop in one of them."""
-
-    def __init__(self, stop_in: str = "") -> None:
-        self.stop_in, self.made = stop_in, dict[str, int]()
-        self.loop: Loop | None = None
-
-    def start(self, name: str, total: int) -> None:
-        self.stage = name
-
-    def update(self, done: int, numbers: dict[str, float]) -> None:
-        self.made[self.stage] = self.made.get(self.stage, 0) + 1
-        if self.loop is not None and self.stage == self.stop_in:
-            self.loop.request_stop()
 
 
 @pytest.mark.parametrize("stage", [0, 1], ids=["operator", "generator"])

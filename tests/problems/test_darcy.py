@@ -222,6 +222,12 @@ def test_clean_functions_of_every_kind():
     assert len(np.unique(every.round(9), axis=0)) == sum(counts.values())  # no function twice
 
 
+def test_as_many_functions_of_another_use_are_others():
+    uses = ("pairs", "test", "calibration", "validation")
+    every = np.concatenate([SMALL.fields_of(0.25, 5, use)[0].T for use in uses])
+    assert len(np.unique(every.round(9), axis=0)) == len(every)
+
+
 def test_the_same_seed_gives_the_same_data_and_pairs_are_those_of_all_seeds():
     first, again, other = (SMALL.dataset(stream(seed, "data"))[OUTPUT] for seed in (0, 0, 1))
     for name in ("train", "test", "calibration", "validation"):

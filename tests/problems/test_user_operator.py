@@ -12,6 +12,7 @@ from sciuq_runner.problems.operator import INPUT, OUTPUT, UserOperator
 
 from sciuq_runner import tools
 from sciuq_runner.assembly import assemble, prepare
+from sciuq_runner.cli import main
 from sciuq_runner.composition import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.loop import Loop
@@ -355,12 +356,15 @@ def test_one_field_with_readings_is_another_problem(tmp_path):
         prepare(assemble(config))
 
 
-@pytest.mark.cli
-def test_the_program_ends_with_the_sentence_and_leaves_nothing(cli, tmp_path):
+def test_the_program_ends_with_the_sentence_and_leaves_nothing(tmp_path, monkeypatch, capsys):
     save(tmp_path / "pairs.npz", **arrays(values=None))
-    found = cli("problem=operator", "problem.data=pairs.npz", "problem.coordinates=[x]", "method=dens")
-    assert found.returncode == 2
-    assert found.stdout == ""
-    (said,) = found.stderr.splitlines()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCIUQ_TRUST", "")  # which the program changes
+    with pytest.raises(SystemExit) as ended:
+        main(["problem=operator", "problem.data=pairs.npz", "problem.coordinates=[x]"])
+    assert ended.value.code == 2
+    found = capsys.readouterr()
+    assert found.out == ""
+    (said,) = found.err.splitlines()
     assert said.startswith("sciuq-run: problem.data: pairs.npz has no array values")
-    assert not (tmp_path / "runs").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.npz"]
