@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import resource
 import sys
 import time
@@ -17,6 +16,7 @@ import torch
 
 from sciuq_runner import files, metrics
 from sciuq_runner.assembly import CalibrationSettings, Run, prepare
+from sciuq_runner.autodiff import workers
 from sciuq_runner.baselines import baselines
 from sciuq_runner.calibration.base import LEVEL, Calibrator
 from sciuq_runner.calibration.conformal import points_needed
@@ -45,6 +45,7 @@ from sciuq_runner.target import Target
 
 log = logging.getLogger(__name__)
 
+ALL_THREADS = torch.get_num_threads()  # before any run has changed it; respects OMP_NUM_THREADS
 N_SHOWN = 20  # training functions whose predictions are kept
 CHECKPOINT, PRETRAINED = "checkpoint.safetensors", "pretrained"
 
@@ -63,7 +64,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     started = time.perf_counter()
     settings = run.settings
     dataset, target = prepare(run)
-    torch.set_num_threads(settings.threads or choose_threads(target))
+    share_threads(target, settings.threads)
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
 
     store = store or Store(folder / PRETRAINED)
@@ -260,10 +261,12 @@ def add_gold(splits: dict[str, dict[str, float]], result: Result, mean: Array, s
             splits[split]["kl_g"] = metrics.kl_g(mean[mask], std[mask], result.mean[mask], result.std[mask])
 
 
-def choose_threads(target: Target) -> int:
-    """One thread for small targets: their kernels are too short to share, and jobs side by side do not fight."""
+def share_threads(target: Target, threads: int | None) -> None:
+    """Threads inside the kernels of large targets; those of small ones are too short to share, but not their chains."""
+    available = threads or ALL_THREADS
     small = target.size * target.n_readings < 2_000_000
-    return 1 if small else (os.cpu_count() or 1)
+    torch.set_num_threads(1 if small else available)
+    workers.set(available if small else 1)
 
 
 def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[dict[str, float], list[str]]:

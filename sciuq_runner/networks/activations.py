@@ -21,7 +21,9 @@ SIREN_FREQUENCY = 30.0
 
 def tanh(z: Tensor, order: int) -> Derivatives:
     """From y' = 1 - y y."""
-    found = [torch.tanh(z)]
+    quick = torch.compiler.is_compiling() and z.dtype == torch.float32 and z.device.type == "cpu"
+    # The vectorised tanh of compiled code takes three times as long as its sigmoid, which rounds to 1e-7 of unity.
+    found = [2 * torch.sigmoid(2 * z) - 1 if quick else torch.tanh(z)]
     for n in range(order):
         found.append(1 - found[0] * found[0] if n == 0 else _minus_square(found, n))
     return [*found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from pyro.infer.mcmc import MCMC
 from pyro.ops.dual_averaging import DualAveraging as PyroDualAveraging
 from pyro.ops.integrator import velocity_verlet
 
-from sciuq_runner.autodiff import MaybeCompiled
+from sciuq_runner.autodiff import MaybeCompiled, workers
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods import hmc
@@ -133,14 +134,23 @@ def test_step_size_adaptation_is_pyros():
         assert ours.averaged_step_size == pytest.approx(math.exp(log_average), rel=1e-12)
 
 
-@pytest.mark.parametrize("gibbs", [False, True])
-def test_compiled_transitions_are_the_eager_ones(gibbs):
-    """The loop that runs without Python does what the plain one does, also where only the weights move."""
+@pytest.fixture
+def two_workers() -> Iterator[None]:
+    workers.set(2)
+    yield
+    workers.set(1)
+
+
+@pytest.mark.usefixtures("two_workers")
+@pytest.mark.parametrize(("gibbs", "n_chains", "unroll"), [(False, 4, 1), (True, 3, 1), (False, 1, 3)])
+def test_compiled_transitions_are_the_eager_ones(gibbs, n_chains, unroll):
+    """The loop that runs without Python does what the plain one does: with chains shared out over threads where their
+    number is even, where only the weights move, and with several steps in one pass."""
     target = linear_regression(noise=Noise("learned", 0.3) if gibbs else None).target
-    theta = target.init(3, generator())
+    theta = target.init(n_chains, generator())
     ends = []
     for compiled in (False, True):
-        chains = Chains(target, 7, compiled, gibbs)
+        chains = Chains(target, 7, compiled, gibbs, unroll)
         state, source = chains.init(theta), generator(1)
         for _ in range(4):
             state, info = chains.advance(state, 0.05, source)
