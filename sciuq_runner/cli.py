@@ -168,13 +168,23 @@ def check(parsed: argparse.Namespace) -> Any:
     if parsed.cfg or parsed.info:
         return None
     from sciuq_runner.assembly import assemble, prepare
+    from sciuq_runner.errors import ConfigError, first_line
+    from sciuq_runner.memory import is_shortage
     from sciuq_runner.tracking import open_tracker
 
     tracker = None
     for index, config in enumerate(configs):
         allow_modules(config["trust"])
         built = assemble(config)
-        prepare(built)
+        try:
+            prepare(built)
+        except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+            if not is_shortage(error):
+                raise
+            raise ConfigError(
+                f"There is not enough memory for the data of this problem ({first_line(error)}): choose fewer "
+                "readings and test points under problem, or a smaller model."
+            ) from error
         tracker = open_tracker(built.tracking) if index == 0 else tracker
     if tracker is not None:
         tracker.connect()
@@ -265,6 +275,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.errors import RunError
     from sciuq_runner.files import remove_partial
     from sciuq_runner.loop import Loop
+    from sciuq_runner.memory import is_shortage
     from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
     from sciuq_runner.pretraining import Store
     from sciuq_runner.record import describe
@@ -309,8 +320,8 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     except RunError as error:
         log.error("%s", error)
         return FAILED, None
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "allocate" not in str(error):
+    except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+        if not is_shortage(error):
             raise
         log.error("There is not enough memory for this run: try fewer samples, members or points.")
         return FAILED, None
