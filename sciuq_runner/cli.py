@@ -161,10 +161,14 @@ def check(parsed: argparse.Namespace) -> Any:
 
     Returns the connected tracker of the (first) job, None without tracking.
     """
-    from sciuq_runner.composition import compose, expand, plain
+    from sciuq_runner.composition import compose, expand, plain, refuse_bombs, refuse_code
 
+    refuse_bombs(parsed.config_dir)
     jobs = expand(parsed.overrides, parsed.config_dir) if parsed.multirun else [list(parsed.overrides)]
-    configs = [plain(compose(job, parsed.config_dir)) for job in jobs]
+    composed = [compose(job, parsed.config_dir, with_hydra=True) for job in jobs]
+    for cfg in composed:
+        refuse_code(cfg, [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module])
+    configs = [plain(cfg) for cfg in composed]
     if parsed.cfg or parsed.info:
         return None
     from sciuq_runner.assembly import assemble, prepare

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import lzma
 import math
 import os
 import re
 import secrets
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -18,6 +20,13 @@ import numpy as np
 from torch import Tensor
 
 from sciuq_runner.errors import ConfigError, first_line
+from sciuq_runner.memory import free_memory
+
+ARCHIVE_ERRORS = (
+    *(OSError, ValueError, EOFError, KeyError, AttributeError, RuntimeError, MemoryError, OverflowError, TypeError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, SyntaxError, struct.error, UnicodeError, IndexError),
+)
+"""What numpy and zipfile raise for archives that are damaged, or made to be."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -65,12 +74,32 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     write_atomically(path, lambda target: np.savez_compressed(target, **arrays))  # type: ignore[arg-type]
 
 
+BOMB_SIZE, BOMB_RATIO = 2**28, 100
+"""An archive that unpacks to more than this, and to more than so many times its own size, holds no readings."""
+
+
+def refuse_bomb(path: Path, unpacked: float) -> None:
+    """Refuse an archive that is small on the disk and would fill the memory."""
+    if (unpacked > BOMB_SIZE and unpacked > BOMB_RATIO * path.stat().st_size) or unpacked > free_memory():
+        raise ConfigError(
+            f"{path} would unpack to {unpacked / 1e9:.3g} GB, many times its own size: save it without compression if "
+            "these are readings."
+        )
+
+
+def unpacked_size(path: Path) -> float:
+    """Bytes of all members of an archive."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(item.file_size for item in archive.infolist())
+
+
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name; a file that is not such an archive is named in a sentence."""
     try:
+        refuse_bomb(path, unpacked_size(path))
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
+    except ARCHIVE_ERRORS as error:
         raise ConfigError(f"{path} cannot be read as arrays ({first_line(error)}): is the file complete?") from error
 
 

@@ -159,7 +159,7 @@ def _predict(arguments: Sequence[str]) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # more fields in a row than columns
-            points = pd.read_csv(options.points, skipinitialspace=True, index_col=False)
+            points = pd.read_csv(options.points, skipinitialspace=True, index_col=False, compression=None)
     except (ValueError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise ConfigError(f"{options.points} cannot be read as CSV ({first_line(error)}).") from error
     if not len(points):

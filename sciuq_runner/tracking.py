@@ -68,7 +68,7 @@ class Tracker:
         if self.uri.startswith("http"):
             return f"open {server_of(self.uri)}"
         program = "mlflow" if shutil.which("mlflow") else shlex.quote(str(Path(sys.executable).parent / "mlflow"))
-        return f"{program} ui --backend-store-uri {shlex.quote(hide_password(self.uri))}"
+        return f"{program} ui --backend-store-uri {shlex.quote(hide_password(self.uri))} --host 127.0.0.1"
 
     def connect(self) -> None:
         """Reach the store, and make database and experiment where they are missing.

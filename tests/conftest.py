@@ -110,9 +110,10 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     before = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
     raises, arguments, variables = logging.raiseExceptions, sys.argv, dict(os.environ)
 
-    def call(*settings: str, folder: Path = tmp_path) -> Ended:
+    def call(*settings: str, folder: Path = tmp_path, keep: tuple[str, ...] = ()) -> Ended:
         monkeypatch.chdir(folder)
-        for name in [name for name in os.environ if name.startswith(("MLFLOW", "SCIUQ")) and name != VARIABLE]:
+        ours = {name for name in os.environ if name.startswith(("MLFLOW", "SCIUQ"))}
+        for name in ours - {VARIABLE, *keep}:
             monkeypatch.delenv(name)
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
