@@ -135,6 +135,10 @@ def refuse_flags(parsed: argparse.Namespace) -> None:
         if getattr(parsed, name, None):
             flag = "--" + name.replace("_", "-")
             raise ConfigError(f"{flag} is not supported: choose with group=choice, or add files with --config-dir.")
+    modes = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(parsed, name, None)]
+    if len(modes) > 1:
+        flags = " and ".join("--" + name.replace("_", "-") for name in modes)
+        raise ConfigError(f"{flags} exclude each other: give one of them.")
     completion = re.fullmatch("(install|uninstall|query)=(bash|fish|zsh)", " ".join(parsed.overrides))
     if parsed.shell_completion and not completion:
         raise ConfigError("-sc needs one of install=, uninstall= and query= with bash, fish or zsh: -sc install=bash.")

@@ -55,7 +55,7 @@ def refuse(needs: Iterable[Need]) -> None:
 
 def is_shortage(error: Exception) -> bool:
     """Whether memory could not be had: numpy, torch and the system each say so in words of their own."""
-    said = ("allocate", "too large", "overflow", "Maximum allowed dimension", "array is too big", "dimensions")
+    said = ("allocate", "overflow", "Maximum allowed dimension", "array is too big", "Maximum allowed size exceeded")
     return isinstance(error, MemoryError | OverflowError) or (
         isinstance(error, RuntimeError | ValueError) and any(text in str(error) for text in said)
     )
