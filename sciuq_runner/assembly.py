@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal
 import torch
 from annotated_types import Ge
 
+from sciuq_runner import memory
 from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.detection import DetectionSettings
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
+from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import BoundAdversarialModel, Model
 from sciuq_runner.models.operator_fields import OperatorFieldModel
@@ -176,7 +178,19 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
     refusal = run.method.refuse(target)
     if refusal:
         raise ConfigError(refusal)
+    memory.refuse([*run.method.needs(target), *predicted(run.method, dataset)])
     return dataset, target
+
+
+def predicted(method: Method, dataset: Dataset) -> list[Need]:
+    """Member functions on the test grids: those of all quantities are kept, and some copies of one while it is made.
+
+    Of operators and random fields moments are kept.
+    """
+    key, count = method.kept
+    sizes = [data.test.y.size for data in dataset.values() if data.test.inputs is None and not data.test.random]
+    numbers = count * (sum(sizes) + 4 * max(sizes, default=0))
+    return [Need(f"{key}={count}", f"predictions of {count} samples at {sum(sizes)} test points", 8.0 * numbers)]
 
 
 def refuse_model(problem: Problem, model: Model) -> None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,18 +34,24 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     from sciuq_runner.errors import ConfigError
 
+    logging.raiseExceptions = False  # a log that cannot be written, on a full disk, is no reason for a traceback
     try:
         status = run(arguments)
     except ConfigError as error:
         print(f"sciuq-run: {error}", file=sys.stderr)
         status = WRONG_INPUT
     except OSError as error:
-        print(f"sciuq-run: {error.strerror or error}: {error.filename or 'a file'}.", file=sys.stderr)
+        print(f"sciuq-run: {told(error)}", file=sys.stderr)
         status = WRONG_INPUT
     except KeyboardInterrupt:
         print("sciuq-run: stopped.", file=sys.stderr)
         status = INTERRUPTED
     sys.exit(status)
+
+
+def told(error: OSError) -> str:
+    """A sentence for what the system refused."""
+    return f"{error.strerror or error}: {error.filename or 'a file'}."
 
 
 def _early(arguments: list[str]) -> argparse.Namespace:
@@ -59,10 +65,13 @@ def _early(arguments: list[str]) -> argparse.Namespace:
 def run(arguments: list[str]) -> int:
     """Check the command line, then hand over to Hydra; returns the exit status."""
     from sciuq_runner.composition import adopt_files, register_resolvers
+    from sciuq_runner.lock import held
+    from sciuq_runner.uris import take_credentials
 
     register_resolvers()
     resumes = any(argument.startswith("resume=") for argument in arguments)
-    parsed, arguments = parse(adopt_files(resumed(arguments) if resumes else arguments))
+    grant_trust(arguments)
+    parsed, arguments = parse(adopt_files(resumed(arguments) if resumes else take_credentials(arguments)))
     refuse_flags(parsed)
     if parsed.hydra_help or parsed.shell_completion:
         _start_hydra(arguments)
@@ -71,12 +80,33 @@ def run(arguments: list[str]) -> int:
     if parsed.cfg or parsed.info:
         _start_hydra(arguments)
         return OK
-    with tempfile.TemporaryDirectory(prefix="sciuq_") as notes:
+    folder = None if parsed.multirun else named_folder(parsed.overrides)
+    with tempfile.TemporaryDirectory(prefix="sciuq_") as notes, held(folder):
+        if folder is not None and not resumes:
+            refuse_used(folder)
         os.environ[NOTES_VARIABLE] = notes
         os.environ[RESUME_VARIABLE] = "yes" if resumes else ""
         with _parent_run(tracker if parsed.multirun else None, parsed.overrides, notes):
             _start_hydra(arguments)
         return worst_status(notes)
+
+
+def named_folder(overrides: Sequence[str]) -> Path | None:
+    """The run folder that the command line names; None where it is a new one of its own."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    named = [text for text in overrides if text.lstrip("+").startswith("hydra.run.dir=")]
+    value = str(OverridesParser.create().parse_override(named[-1]).value()) if named else "${"
+    return None if "${" in value else Path(value)
+
+
+def refuse_used(folder: Path) -> None:
+    """A folder is for one run."""
+    from sciuq_runner.errors import ConfigError
+    from sciuq_runner.resume import NAME
+
+    if (folder / NAME).exists():
+        raise ConfigError(f"{folder} already holds a run: choose another folder, or resume={folder}.")
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -105,6 +135,10 @@ def refuse_flags(parsed: argparse.Namespace) -> None:
         if getattr(parsed, name, None):
             flag = "--" + name.replace("_", "-")
             raise ConfigError(f"{flag} is not supported: choose with group=choice, or add files with --config-dir.")
+    modes = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(parsed, name, None)]
+    if len(modes) > 1:
+        flags = " and ".join("--" + name.replace("_", "-") for name in modes)
+        raise ConfigError(f"{flags} exclude each other: give one of them.")
     completion = re.fullmatch("(install|uninstall|query)=(bash|fish|zsh)", " ".join(parsed.overrides))
     if parsed.shell_completion and not completion:
         raise ConfigError("-sc needs one of install=, uninstall= and query= with bash, fish or zsh: -sc install=bash.")
@@ -131,21 +165,34 @@ def check(parsed: argparse.Namespace) -> Any:
 
     Returns the connected tracker of the (first) job, None without tracking.
     """
-    from sciuq_runner.composition import compose, expand, plain
+    from sciuq_runner.composition import compose, expand, plain, refuse_bombs, refuse_code
 
-    grant_trust(parsed.overrides)
+    refuse_bombs(parsed.config_dir)
     jobs = expand(parsed.overrides, parsed.config_dir) if parsed.multirun else [list(parsed.overrides)]
-    configs = [plain(compose(job, parsed.config_dir)) for job in jobs]
+    composed = [compose(job, parsed.config_dir, with_hydra=True) for job in jobs]
+    for cfg in composed:
+        refuse_code(cfg, [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module])
+    configs = [plain(cfg) for cfg in composed]
     if parsed.cfg or parsed.info:
         return None
     from sciuq_runner.assembly import assemble, prepare
+    from sciuq_runner.errors import ConfigError, first_line
+    from sciuq_runner.memory import is_shortage
     from sciuq_runner.tracking import open_tracker
 
     tracker = None
     for index, config in enumerate(configs):
         allow_modules(config["trust"])
         built = assemble(config)
-        prepare(built)
+        try:
+            prepare(built)
+        except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+            if not is_shortage(error):
+                raise
+            raise ConfigError(
+                f"There is not enough memory for the data of this problem ({first_line(error)}): choose fewer "
+                "readings and test points under problem, or a smaller model."
+            ) from error
         tracker = open_tracker(built.tracking) if index == 0 else tracker
     if tracker is not None:
         tracker.connect()
@@ -190,7 +237,7 @@ def task(cfg: Any) -> float | None:
     from sciuq_runner.composition import original, plain, register_resolvers
     from sciuq_runner.datafiles import digests
     from sciuq_runner.errors import ConfigError
-    from sciuq_runner.resume import NAME, Origin
+    from sciuq_runner.resume import Origin
     from sciuq_runner.tracking import open_tracker
 
     register_resolvers()
@@ -198,8 +245,8 @@ def task(cfg: Any) -> float | None:
     folder = Path(job.runtime.output_dir)
     status, headline = FAILED, None
     try:
-        if not os.environ.get(RESUME_VARIABLE) and (folder / NAME).exists():
-            raise ConfigError(f"{folder} already holds a run: choose another folder, or resume={folder}.")
+        if not os.environ.get(RESUME_VARIABLE):
+            refuse_used(folder)
         config = plain(cfg)
         allow_modules(config["trust"])
         wanted = ("problem", "model", "method", "calibration", "fidelity")
@@ -234,34 +281,40 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     """Do the run under the eyes of MLflow and of the person at the terminal: exit status and validation score."""
     from sciuq_runner.console import make_display, print_summary
     from sciuq_runner.errors import RunError
+    from sciuq_runner.files import remove_partial
     from sciuq_runner.loop import Loop
+    from sciuq_runner.memory import is_shortage
     from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
     from sciuq_runner.pretraining import Store
-    from sciuq_runner.results import DEFAULT_MODEL
+    from sciuq_runner.record import describe
     from sciuq_runner.resume import read_origin
-    from sciuq_runner.tracking import flatten_params, guarded
+    from sciuq_runner.tracking import PARENT_VARIABLE, guarded
+    from sciuq_runner.uris import without_credentials
 
     loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
     status = "FAILED"
-    case = str(built.config["problem"].get("case", ""))
-    seed = str(built.settings.seed)
-    model = "" if choices["model"] == DEFAULT_MODEL else choices["model"]
-    name = " ".join(part for part in (choices["problem"], case, model, choices["method"], f"seed {seed}") if part)
-    tags = {**choices, "case": case, "seed": seed, "run_folder": str(folder)}
-    params = flatten_params(built.config, choices)
+    record = describe(built.config, choices, folder)
+    if tracker is not None:
+        place = {"uri": without_credentials(tracker.uri), "experiment": tracker.experiment}
+        record = replace(record, **place, parent=os.environ.get(PARENT_VARIABLE))
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
+    remove_partial(folder)
 
     def open_run() -> None:
         if earlier is not None and earlier.mlflow_run is not None:
             tracker.reopen(earlier.mlflow_run)
         else:
-            tracker.start(name, tags, params)
+            tracker.start(record.name, record.tags, record.params)
 
-    if tracker is not None and not guarded(open_run, "open the run"):
-        guarded(lambda: tracker.end("FAILED"), "close the run")
-        tracker = None
-    replace(origin, mlflow_run=tracker.run_id if tracker else None).write(folder)
+    known = earlier.mlflow_run if earlier is not None else None
+    if tracker is not None:
+        opened = guarded(open_run, "open the run")
+        known = tracker.run_id or known
+        tracker = tracker if opened else None
+    record = replace(record, run=known)
     try:
+        record.write(folder)
+        replace(origin, mlflow_run=known).write(folder)
         with stop_on_signal(loop.request_stop):
             outcome = execute(built, folder, loop, choices, Store(Path(PRETRAINED), tracker))
             status = "KILLED" if outcome.interrupted else "FINISHED"
@@ -275,15 +328,20 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     except RunError as error:
         log.error("%s", error)
         return FAILED, None
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "allocate" not in str(error):
+    except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+        if not is_shortage(error):
             raise
         log.error("There is not enough memory for this run: try fewer samples, members or points.")
+        return FAILED, None
+    except OSError as error:
+        log.error("%s What was written until then stays: go on with sciuq-run resume=%s.", told(error), folder)
         return FAILED, None
     except KeyboardInterrupt:
         status = "KILLED"
         raise
     finally:
+        with suppress(OSError):  # a full disk: the folder says that the run has not ended, which is true
+            replace(record, status=status).write(folder)
         if tracker is not None:
             guarded(lambda: tracker.log_file(folder / "run.log"), "store the log")
             guarded(lambda: tracker.end(status), "close the run")

@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sciuq_runner.errors import ConfigError, first_line, nearest
+from sciuq_runner.uris import kept_uri
 
 CONFIG_MODULE = "sciuq_runner.conf"
 USER_PROBLEM = "sciuq_runner.problems.user.UserProblem"
@@ -70,6 +71,73 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
         GlobalHydra.instance().clear()
 
 
+HANDLERS = (
+    "sciuq_runner.console.ConsoleHandler",
+    "logging.FileHandler",
+    "logging.StreamHandler",
+    "logging.NullHandler",
+)
+PLUGINS = ("hydra_plugins.", "hydra._internal.", "optuna.", "sciuq_runner.")
+
+
+def refuse_code(cfg: DictConfig, trust: Sequence[str]) -> None:
+    """Hydra starts what its own settings name, callbacks, launchers and loggers: only its plugins, and what is trusted.
+
+    Without this a configuration file could name any function of any module there.
+    """
+    trusted = tuple(f"{module}." for module in trust)
+
+    def walk(node: Any, key: str) -> None:
+        if isinstance(node, list):
+            for item in node:
+                walk(item, key)
+        for name, value in node.items() if isinstance(node, dict) else ():
+            logs = key.startswith(("hydra.job_logging", "hydra.hydra_logging"))
+            starts = name == "_target_" and not str(value).startswith(PLUGINS + trusted)
+            if starts or (logs and (name == "()" or (name == "class" and value not in HANDLERS))):
+                module = str(value).split(".")[0]
+                raise ConfigError(
+                    f"{key}.{name}={value} would run code: add trust=[{module}] on the command line to allow it, "
+                    "or leave it out."
+                )
+            walk(value, f"{key}.{name}")
+
+    walk(OmegaConf.to_container(cfg.hydra, resolve=False), "hydra")
+
+
+MAX_VALUES = 100_000
+
+
+def refuse_bomb(path: Path) -> None:
+    """Refuse a YAML file whose aliases unfold into more values than fit anywhere, or that nests too deeply."""
+    try:
+        top = yaml.compose(path.read_bytes(), Loader=yaml.SafeLoader)
+    except RecursionError as error:
+        raise ConfigError(f"{path} nests too deeply.") from error
+    sizes: dict[int, float] = {}
+
+    def size(node: Any, depth: int) -> float:
+        if depth > 100:
+            raise ConfigError(f"{path} nests too deeply, or contains itself.")
+        if id(node) not in sizes:
+            inner = node.value if isinstance(node, yaml.CollectionNode) else []
+            parts = [part for item in inner for part in (item if isinstance(item, tuple) else (item,))]
+            sizes[id(node)] = 1.0 + sum(size(part, depth + 1) for part in parts)
+        return sizes[id(node)]
+
+    if top is not None and size(top, 0) > MAX_VALUES:
+        raise ConfigError(f"{path} unfolds into more than {MAX_VALUES} values: write fewer aliases (*name).")
+
+
+def refuse_bombs(config_dir: str | None) -> None:
+    """The same for all files that Hydra may read from a folder of the person's own."""
+    for path in sorted(Path(config_dir).rglob("*.yaml")) if config_dir else ():
+        try:
+            refuse_bomb(path)
+        except (yaml.YAMLError, OSError, ValueError):
+            continue  # whoever needs it says what is wrong
+
+
 def adopt_files(arguments: Sequence[str]) -> list[str]:
     """Make every ``problem=./my_problem.yaml`` a choice of the group ``problem``, and name that choice instead."""
     adopted = []
@@ -94,7 +162,10 @@ def _adopt(value: str) -> str:
     if not path.is_file():
         raise ConfigError(f"problem={value} is not there: name a YAML file, or a problem that sciuq-run --help lists.")
     try:
+        refuse_bomb(path)
         node = OmegaConf.to_container(OmegaConf.load(path))
+    except ConfigError:
+        raise
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a text file in UTF-8.") from error
     except yaml.MarkedYAMLError as error:
@@ -104,8 +175,11 @@ def _adopt(value: str) -> str:
         raise ConfigError(f"{path} is not valid YAML: {first_line(error)}") from error
     if not isinstance(node, dict) or not node:
         raise ConfigError(f"{path} should describe a problem: coordinates, unknowns, observed ...")
-    if "_target_" in node or "file" in node:
-        raise ConfigError(f"{path}: leave out {'_target_' if '_target_' in node else 'file'}, which is set by itself.")
+    for key in ("_target_", "file"):
+        if key in node:
+            raise ConfigError(f"{path}: leave out {key}, which is set by itself.")
+    if "defaults" in node:
+        raise ConfigError(f"{path}: leave out defaults, which a problem has none of.")
     name = _choice_name(path)
     node = {"_target_": USER_PROBLEM, **node, "file": str(path)}
     ConfigStore.instance().store(name=name, group="problem", node=node, provider=str(path))
@@ -143,11 +217,15 @@ NOT_SETTINGS = ("hydra", "tuned", "tuned_model", "tuned_triple", "architecture",
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
     """The resolved configuration as nested dictionaries, without Hydra's own part."""
+    if "hydra" in cfg:
+        cfg = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     try:
         values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ConfigError(_line(_root_cause(error))) from error
     assert isinstance(values, dict)
+    if isinstance(values.get("tracking"), dict) and "uri" in values["tracking"]:
+        values["tracking"]["uri"] = kept_uri(values["tracking"]["uri"])
     return {str(key): value for key, value in values.items() if key not in NOT_SETTINGS}
 
 

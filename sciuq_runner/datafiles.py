@@ -7,7 +7,6 @@ import hashlib
 import io
 import math
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.files import first_line
+from sciuq_runner.files import ARCHIVE_ERRORS, first_line, refuse_bomb, unpacked_size
 
 TOLERANCE = 1e-6
 """How far outside of the domain a point may lie, in widths of the domain: the rounding of single precision."""
@@ -178,12 +177,13 @@ def _load_npz(path: Path, columns: Sequence[str], where: str, optional: Sequence
     try:
         if not zipfile.is_zipfile(path):
             raise ConfigError(f"{where} is no archive of arrays, or not complete: save it with numpy.savez.")
+        refuse_bomb(path, unpacked_size(path))
         with np.load(path, allow_pickle=False) as archive:
             for name in columns:
                 _check_there(name, archive.files, "array", where)
             for name in (*columns, *(item for item in optional if item in archive.files)):
                 arrays[name] = archive[name]
-    except (ValueError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+    except ARCHIVE_ERRORS as error:
         if "Object arrays" in str(error):
             raise ConfigError(f"{where}: {name} holds {KINDS['O']}.") from error
         raise ConfigError(f"{where} cannot be read ({first_line(error)}): is the file complete?") from error
@@ -199,10 +199,12 @@ def _load_mat(path: Path, columns: Sequence[str], where: str, optional: Sequence
 
     content = path.read_bytes()
     try:
-        names = [name for name, *_ in whosmat(io.BytesIO(content))]
+        shapes = whosmat(io.BytesIO(content))
+        names = [name for name, *_ in shapes]
         for name in columns:
             _check_there(name, names, "array", where)
         wanted = [*columns, *(name for name in optional if name in names)]
+        refuse_bomb(path, sum(8.0 * math.prod(shape) for name, shape, _ in shapes if name in wanted))
         arrays = loadmat(io.BytesIO(content), variable_names=wanted)
     except ConfigError:
         raise

@@ -7,7 +7,13 @@ from collections.abc import Iterable
 
 
 class ConfigError(Exception):
-    """A mistake in a configuration, a data file or on the command line; found before any work starts."""
+    """A mistake in a configuration, a data file or on the command line; found before any work starts.
+
+    What it quotes can hold line breaks and codes for the terminal: they are shown, not obeyed.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__("".join(c if c.isprintable() else ascii(c)[1:-1] for c in sentence))
 
 
 class RunError(Exception):

@@ -193,8 +193,14 @@ class Game:
                 f"{spread.min():.1%} as much as the data; try a smaller model.gan.learning_rate, another seed "
                 "of it or a larger model.gan.n_critic."
             )
-        if late and spread.min() < NARROW and not self.warned:
-            log.warning("The generator's realisations vary only %.0f %% as much as the data.", 100 * spread.min())
+        if late and spread.max() > 1 / COLLAPSED:
+            raise RunError(
+                f"The generator has run away in step {step} of {self.name}: its realisations vary "
+                f"{spread.max():.0f} times as much as the data; try a smaller model.gan.learning_rate."
+            )
+        if late and not NARROW <= spread.min() <= spread.max() <= 1 / NARROW and not self.warned:
+            extreme = spread.min() if spread.min() < NARROW else spread.max()
+            log.warning("The generator's realisations vary %.0f %% as much as the data.", 100 * extreme)
             self.warned = True
         self.state["good"] = self.state["average"].clone()  # two names of one tensor cannot be saved
 

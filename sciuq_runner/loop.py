@@ -51,7 +51,7 @@ class Loop:
         self.state: dict[str, Tensor] = {}
         self.generator: Generator | None = None
         self.inner: Loop | None = None
-        self.saved = time.monotonic()
+        self.saved, self.failed = time.monotonic(), False
 
     def request_stop(self) -> None:
         """Ask the method to return after its current step."""
@@ -85,7 +85,13 @@ class Loop:
         """Write the checkpoint."""
         if self.checkpoint is not None and self.generator is not None:
             tensors = {**self.state, "generator": self.generator.get_state()}
-            files.write_tensors(self.checkpoint, tensors, {name: str(count) for name, count in self.done.items()})
+            try:
+                files.write_tensors(self.checkpoint, tensors, {name: str(count) for name, count in self.done.items()})
+                self.failed = False
+            except OSError as error:  # a full disk may have room again when the work is done
+                if not self.failed:
+                    log.warning("No checkpoint can be written (%s); the work goes on.", error.strerror)
+                self.failed = True
         self.saved = time.monotonic()
 
     def steps(self, name: str, total: int, stride: int = 1) -> Iterator[int]:

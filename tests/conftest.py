@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,48 @@ def cli(tmp_path: Path) -> Cli:
         )
 
     return call
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the program ended, and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+
+Inside = Callable[..., Ended]
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Inside]:
+    """Run ``sciuq-run`` in this process, where a process of its own would only cost time."""
+    from sciuq_runner.cli import main
+
+    loggers = [logging.getLogger(), *(logging.getLogger(name) for name in ("mlflow", "alembic", "matplotlib", "torch"))]
+    before = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
+    raises, arguments, variables = logging.raiseExceptions, sys.argv, dict(os.environ)
+
+    def call(*settings: str, folder: Path = tmp_path, keep: tuple[str, ...] = ()) -> Ended:
+        monkeypatch.chdir(folder)
+        ours = {name for name in os.environ if name.startswith(("MLFLOW", "SCIUQ"))}
+        for name in ours - {VARIABLE, *keep}:
+            monkeypatch.delenv(name)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main(settings)
+        found = capsys.readouterr()
+        return Ended(int(str(caught.value.code)), found.out, found.err)
+
+    yield call
+    logging.raiseExceptions, sys.argv = raises, arguments
+    for logger, level, handlers in before:
+        for handler in set(logger.handlers) - set(handlers):
+            handler.close()
+        logger.level, logger.handlers = level, handlers
+    os.environ.clear()
+    os.environ.update(variables)
 
 
 def run_folders(folder: Path) -> list[Path]:

@@ -369,20 +369,13 @@ def test_a_failing_job_does_not_stop_the_others(cli, tmp_path):
     assert len(run_folders(tmp_path)) == 1
 
 
-def test_more_samples_than_memory_end_in_a_sentence(cli, tmp_path):
-    found = cli("fidelity=smoke", "method.n_samples=1e9", "tracking=none")
-    assert found.returncode == 1
-    assert "not enough memory" in found.stdout
-    assert "Traceback" not in found.stdout + found.stderr
-
-
 def test_a_folder_that_holds_a_run_is_not_used_again(cli, tmp_path):
     first = cli("fidelity=smoke", "method=dens", "tracking=none", "hydra.run.dir=here")
     assert first.returncode == 0
     before = (tmp_path / "here" / "metrics.json").read_text()
     again = cli("fidelity=smoke", "method=dens", "tracking=none", "hydra.run.dir=here", "seed=1")
     assert again.returncode == 2
-    assert "already holds a run" in again.stdout
+    assert "already holds a run" in again.stderr
     assert (tmp_path / "here" / "metrics.json").read_text() == before
 
 

@@ -72,7 +72,7 @@ def pins(name: str) -> dict[str, Version]:
     for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             package, _, version = line.partition("==")
-            found[canonicalize_name(package)] = Version(version)
+            found[canonicalize_name(package)] = Version(version.partition(";")[0])
     return found
 
 
@@ -301,8 +301,8 @@ def test_ui_opens_the_database_of_the_folder(project: Path, tmp_path: Path) -> N
     folder = tmp_path / "my runs"
     folder.mkdir()
     (folder / "mlflow.db").touch()
-    here = f"ui --backend-store-uri sqlite:///{folder}/mlflow.db --workers 1"
+    here = f"ui --backend-store-uri sqlite:///{folder}/mlflow.db --host 127.0.0.1 --workers 1"
     assert script(project, "ui", "--port", "5001", cwd=folder)[1] == f"{here} --port 5001"
     assert script(project, "ui", "my runs", MLFLOW_TRACKING_URI="sqlite:///other.db")[1] == here
     elsewhere = script(project, "ui", MLFLOW_TRACKING_URI="sqlite:///other.db")[1]
-    assert elsewhere == "ui --backend-store-uri sqlite:///other.db --workers 1"
+    assert elsewhere == "ui --backend-store-uri sqlite:///other.db --host 127.0.0.1 --workers 1"

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from torch.func import vmap
 
 from sciuq_runner.loop import Loop
+from sciuq_runner.memory import Need
 from sciuq_runner.target import Target
 
 
@@ -121,6 +122,11 @@ def read_posterior(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
     return Posterior(tensors["theta"], n_chains)
 
 
+def vectors(key: str, count: int, size: int, itemsize: int) -> Need:
+    """Samples of the flat vector of a target, twice: where they are made, and where they are used."""
+    return Need(f"{key}={count}", f"{count} samples of {size} numbers", 2.0 * count * size * itemsize)
+
+
 class Method(ABC):
     """The settings ``method.*`` and the algorithm; subclasses are frozen dataclasses."""
 
@@ -130,6 +136,17 @@ class Method(ABC):
     def refuse(self, target: Target) -> str | None:
         """One sentence on why this method cannot serve a target, where mathematics does not allow it."""
         return None
+
+    @property
+    def kept(self) -> tuple[str, int]:
+        """The setting that says how many samples there will be, and their number; zero where that is not known."""
+        key = next((name for name in ("n_samples", "n_members") if hasattr(self, name)), "")
+        return f"method.{key}", getattr(self, key, 0)
+
+    def needs(self, target: Target) -> list[Need]:
+        """What will be held in memory, as far as it grows with settings: the samples, to begin with."""
+        key, count = self.kept
+        return [vectors(key, count, target.size, target.dtype.itemsize)]
 
     @abstractmethod
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:

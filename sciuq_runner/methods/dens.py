@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from sciuq_runner.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.loop import Loop
+from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.models.base import BoundAdversarialModel
 from sciuq_runner.optim import Trainer, cosine_cycles
@@ -59,6 +60,11 @@ class DEns(Method):
         if self.anchored and self.weight_decay is not None:
             return "method.weight_decay has no meaning beside method.anchored=true, where the prior decides: use null."
         return None if self.anchored else refuse_optimiser(target, "dens")
+
+    def needs(self, target: Target) -> list[Need]:
+        what = f"the weights of {self.n_members} members of {target.size} numbers, with gradients and moments"
+        size = 5.0 * self.n_members * target.size * target.dtype.itemsize
+        return [Need(f"method.n_members={self.n_members}", what, size)]
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         if isinstance(target.model, BoundAdversarialModel):

@@ -9,7 +9,8 @@ from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import CombinedPosterior, Method, Posterior
+from sciuq_runner.memory import Need
+from sciuq_runner.methods.base import CombinedPosterior, Method, Posterior, vectors
 from sciuq_runner.schema import Count
 from sciuq_runner.target import Target
 
@@ -41,6 +42,11 @@ class GP(Method):
         if target.learns_prior:
             return "method=gp takes its kernel from a fixed prior: set model.learn_prior=false."
         return None
+
+    def needs(self, target: Target) -> list[Need]:
+        prior = vectors("method.n_prior", self.n_prior, target.n_weights, 8)
+        what = f"weights of {self.n_samples} samples for {self.n_prior} prior draws"
+        return [prior, Need(f"method.n_samples={self.n_samples}", what, 3.0 * 8 * self.n_samples * self.n_prior)]
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         term = target.terms[0]

@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from sciuq_runner.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import LinearisedPosterior, Method, Posterior
+from sciuq_runner.memory import Need
+from sciuq_runner.methods.base import LinearisedPosterior, Method, Posterior, vectors
 from sciuq_runner.methods.dens import Objective
 from sciuq_runner.optim import Trainer, cosine_cycles, cycle_ends
 from sciuq_runner.schema import Count, Positive
@@ -66,6 +67,15 @@ class LA(Method):
                 "memory: use method.weights=last_layer, fewer readings or a smaller model."
             )
         return None
+
+    def needs(self, target: Target) -> list[Need]:
+        rows, columns = sum(term.y.numel() for term in target.terms), int(self.chosen(target).sum())
+        key, count = self.kept
+        found = [vectors(key, count, target.n_weights, 8)]
+        if self.hessian == "full" and rows >= columns:
+            what = f"a matrix of {columns} by {columns} numbers, its factor and its inverse"
+            found.append(Need("method.hessian=full", what, 3.0 * 8 * columns**2))
+        return found
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = FixedScales(target)

@@ -44,6 +44,10 @@ class SEns(Method):
     def refuse(self, target: Target) -> str | None:
         return refuse_optimiser(target, type(self).__name__.lower())
 
+    @property
+    def kept(self) -> tuple[str, int]:
+        return "method.n_members", self.n_members * self.n_used
+
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = Objective(target, self.weight_decay, self.batch_size, generator)
         start = target.init(self.n_members, generator)

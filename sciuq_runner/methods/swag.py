@@ -12,7 +12,8 @@ from torch import Generator, Tensor
 
 from sciuq_runner.autodiff import worth_compiling
 from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.memory import Need
+from sciuq_runner.methods.base import Posterior, vectors
 from sciuq_runner.methods.dens import Objective, optimised
 from sciuq_runner.methods.sens import SEns
 from sciuq_runner.optim import Trainer, cosine_cycles, cycle_ends
@@ -38,6 +39,14 @@ class SWAG(SEns):
     n_cycles: Count = 10
     n_used: Annotated[int, Ge(2)] = 5
     n_samples: Count = 50
+
+    @property
+    def kept(self) -> tuple[str, int]:
+        return "method.n_samples", self.n_samples
+
+    def needs(self, target: Target) -> list[Need]:
+        snapshots = vectors("method.n_members", self.n_members * (self.n_used + 5), target.size, target.dtype.itemsize)
+        return [*super().needs(target), snapshots]
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = Objective(target, self.weight_decay, self.batch_size, generator)

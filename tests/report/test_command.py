@@ -34,7 +34,7 @@ MISTAKES = {
     "no experiment": (["--uri", "STORE", "--experiment", "scuiq"], "did you mean 'sciuq'?"),
     "no runs": (["--uri", "STORE", "--experiment", "empty"], "--experiment empty has no runs"),
     "empty database": (["--uri", "sqlite:///empty.db"], "--uri sqlite:///empty.db is missing or empty"),
-    "no server": (["--uri", "http://me:secret@127.0.0.1:9"], "--uri http://me:***@127.0.0.1:9 cannot be read"),
+    "no server": (["--uri", "http://me:secret@127.0.0.1:9"], "--uri http://***@127.0.0.1:9 cannot be read"),
     "no store": (["--uri", "nonsense://x"], "--uri nonsense://x cannot be read"),
     "no folder": (["--runs", "nowhere"], "--runs nowhere is neither a folder nor the id of a run"),
     "no such id": (["--uri", "STORE", "--runs", "0" * 32], "is neither a folder nor the id of a run"),
