@@ -9,7 +9,6 @@ import re
 import signal
 import sys
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +17,9 @@ from typing import Any, NoReturn
 
 OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-NOTES_VARIABLE, RESUME_VARIABLE = "SCIUQ_NOTES", "SCIUQ_RESUME"
+RESUME_VARIABLE = "SCIUQ_RESUME"
+VARIABLES = ("SCIUQ_NOTES", "SCIUQ_PARENT_RUN", RESUME_VARIABLE, "SCIUQ_SWEEPER", "SCIUQ_TRUST")
+"""What a job must know of the process that started it, wherever it runs."""
 
 log = logging.getLogger(__name__)
 
@@ -71,12 +72,22 @@ def run(arguments: list[str]) -> int:
     if parsed.cfg or parsed.info:
         _start_hydra(arguments)
         return OK
+    if parsed.multirun:
+        from sciuq_runner.sweep import run_sweep
+
+        return run_sweep(parsed, tracker)
     with tempfile.TemporaryDirectory(prefix="sciuq_") as notes:
-        os.environ[NOTES_VARIABLE] = notes
+        os.environ["SCIUQ_NOTES"] = notes
         os.environ[RESUME_VARIABLE] = "yes" if resumes else ""
-        with _parent_run(tracker if parsed.multirun else None, parsed.overrides, notes):
-            _start_hydra(arguments)
+        _start_hydra([*arguments, *variables()])
         return worst_status(notes)
+
+
+def variables() -> list[str]:
+    """Overrides that carry our variables into every job; what a configuration file says of them has no effect."""
+    from sciuq_runner.composition import quote
+
+    return [f"hydra.job.env_set.{name}={quote(os.environ.get(name, ''))}" for name in VARIABLES]
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -113,9 +124,10 @@ def refuse_flags(parsed: argparse.Namespace) -> None:
 
 
 def worst_status(notes: str) -> int:
-    """The exit status of all jobs, wherever they ran: each leaves a note."""
-    found = [int(path.read_text()) for path in Path(notes).iterdir()]
-    return max(found, default=FAILED)
+    """The exit status of what was done: it leaves a note."""
+    from sciuq_runner.job import read_notes
+
+    return max((note.status for note in read_notes(Path(notes))), default=FAILED)
 
 
 def resumed(arguments: list[str]) -> list[str]:
@@ -139,13 +151,17 @@ def check(parsed: argparse.Namespace) -> Any:
     if parsed.cfg or parsed.info:
         return None
     from sciuq_runner.assembly import assemble, prepare
+    from sciuq_runner.sweep import check_sweep, require_validation
     from sciuq_runner.tracking import open_tracker
 
+    searches = check_sweep(parsed)
     tracker = None
     for index, config in enumerate(configs):
         allow_modules(config["trust"])
         built = assemble(config)
-        prepare(built)
+        dataset, _ = prepare(built)
+        if searches:
+            require_validation(dataset)
         tracker = open_tracker(built.tracking) if index == 0 else tracker
     if tracker is not None:
         tracker.connect()
@@ -182,21 +198,31 @@ def _start_hydra(arguments: list[str]) -> None:
 
 
 def task(cfg: Any) -> float | None:
-    """One job of Hydra: a run with its folder, its log and its place in MLflow. Returns its validation score."""
+    """What Hydra calls for a single run. Returns its validation score."""
+    from sciuq_runner.job import Note
+
+    status, score = FAILED, None
+    try:
+        status, score = perform(cfg)
+    finally:
+        Note("", status, score=score).leave()
+    return score
+
+
+def perform(cfg: Any) -> tuple[int, float | None]:
+    """A run with its folder, its log and its place in MLflow: exit status and validation score."""
     from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
 
     from sciuq_runner.assembly import assemble
     from sciuq_runner.composition import original, plain, register_resolvers
     from sciuq_runner.datafiles import digests
     from sciuq_runner.errors import ConfigError
-    from sciuq_runner.resume import NAME, Origin
+    from sciuq_runner.resume import NAME, Origin, digest
     from sciuq_runner.tracking import open_tracker
 
     register_resolvers()
     job = HydraConfig.get()
     folder = Path(job.runtime.output_dir)
-    status, headline = FAILED, None
     try:
         if not os.environ.get(RESUME_VARIABLE) and (folder / NAME).exists():
             raise ConfigError(f"{folder} already holds a run: choose another folder, or resume={folder}.")
@@ -211,23 +237,12 @@ def task(cfg: Any) -> float | None:
             tracker.connect()
         sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
         data = digests(built.problem.data_files)
-        origin = Origin(original(job.overrides.task, config), sources[0] if sources else None, data=data)
-        status, headline = work(built, folder, choices, tracker, origin)
+        overrides = original(job.overrides.task, config)
+        origin = Origin(overrides, sources[0] if sources else None, data=data, digest=digest(config, data))
+        return work(built, folder, choices, tracker, origin)
     except ConfigError as error:
-        status = WRONG_INPUT
         log.error("%s", error)
-    finally:
-        leave_note(status)
-    if status == INTERRUPTED and job.mode == RunMode.MULTIRUN:
-        raise KeyboardInterrupt  # the person wants the sweep to end, not one job of it
-    return headline
-
-
-def leave_note(status: int) -> None:
-    """Tell the process that started the sweep how this job ended."""
-    notes = os.environ.get(NOTES_VARIABLE)
-    if notes and os.path.isdir(notes):
-        (Path(notes) / f"{os.getpid()}_{uuid.uuid4().hex}").write_text(str(status))
+        return WRONG_INPUT, None
 
 
 def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin: Any) -> tuple[int, float | None]:
@@ -239,7 +254,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.pretraining import Store
     from sciuq_runner.results import DEFAULT_MODEL
     from sciuq_runner.resume import read_origin
-    from sciuq_runner.tracking import flatten_params, guarded
+    from sciuq_runner.tracking import RUN_FOLDER, flatten_params, guarded
 
     loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
     status = "FAILED"
@@ -247,20 +262,23 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     seed = str(built.settings.seed)
     model = "" if choices["model"] == DEFAULT_MODEL else choices["model"]
     name = " ".join(part for part in (choices["problem"], case, model, choices["method"], f"seed {seed}") if part)
-    tags = {**choices, "case": case, "seed": seed, "run_folder": str(folder)}
+    tags = {**choices, "case": case, "seed": seed, RUN_FOLDER: str(folder)}
     params = flatten_params(built.config, choices)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
 
     def open_run() -> None:
         if earlier is not None and earlier.mlflow_run is not None:
-            tracker.reopen(earlier.mlflow_run)
+            tracker.reopen(earlier.mlflow_run, params)
+        elif os.environ.get(RESUME_VARIABLE):  # killed before its folder could say which run it is
+            tracker.start_or_reopen(name, tags, params, RUN_FOLDER)
         else:
             tracker.start(name, tags, params)
 
     if tracker is not None and not guarded(open_run, "open the run"):
         guarded(lambda: tracker.end("FAILED"), "close the run")
         tracker = None
-    replace(origin, mlflow_run=tracker.run_id if tracker else None).write(folder)
+    origin = replace(origin, mlflow_run=tracker.run_id if tracker else None)
+    origin.write(folder)
     try:
         with stop_on_signal(loop.request_stop):
             outcome = execute(built, folder, loop, choices, Store(Path(PRETRAINED), tracker))
@@ -271,6 +289,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
         if outcome.interrupted:
             log.warning("Stopped early: what was computed until then is in the run folder.")
             return INTERRUPTED, None
+        origin = replace(origin, score=outcome.headline)
         return OK, outcome.headline
     except RunError as error:
         log.error("%s", error)
@@ -287,6 +306,9 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
         if tracker is not None:
             guarded(lambda: tracker.log_file(folder / "run.log"), "store the log")
             guarded(lambda: tracker.end(status), "close the run")
+        replace(origin, status=status).write(folder)
+        if status == "FINISHED":
+            loop.forget()
 
 
 @contextmanager
@@ -307,33 +329,6 @@ def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _parent_run(tracker: Any, overrides: Sequence[str], notes: str) -> Iterator[None]:
-    """The run in MLflow that holds the jobs of a sweep."""
-    from sciuq_runner.tracking import PARENT_VARIABLE, guarded
-
-    if tracker is None:
-        yield
-        return
-    opened = guarded(
-        lambda: tracker.start("sweep", {"sweep": " ".join(overrides)}, {"overrides": " ".join(overrides)}),
-        "open the parent run of the sweep",
-    )
-    if opened:
-        os.environ[PARENT_VARIABLE] = tracker.run_id
-    status = "FAILED"
-    try:
-        yield
-        status = "FINISHED" if worst_status(notes) == OK else "FAILED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    finally:
-        os.environ.pop(PARENT_VARIABLE, None)
-        if opened:
-            guarded(lambda: tracker.end(status), "close the parent run of the sweep")
 
 
 if __name__ == "__main__":

@@ -111,7 +111,6 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     write_results(folder, found)
     cost["total_s"] = time.perf_counter() - started
     files.write_json(folder / METRICS, results)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
     try:
         from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
 

@@ -24,6 +24,7 @@ from sciuq_runner.files import write_atomically
 log = logging.getLogger(__name__)
 
 PARENT_VARIABLE = "SCIUQ_PARENT_RUN"
+RUN_FOLDER, SWEEP_FOLDER = "run_folder", "sweep_folder"  # tags
 MAX_PARAM = 500
 OUTPUTS = (
     "metrics.json",
@@ -103,21 +104,59 @@ class Tracker:
         if found.lifecycle_stage == "deleted":
             self.client.restore_experiment(self.experiment_id)
 
-    def reopen(self, run_id: str) -> None:
-        """Go on with a run that did not end."""
+    def reopen(self, run_id: str, params: Mapping[str, Any]) -> None:
+        """Go on with a run that did not end, and that may have ended before all was known of it."""
+        known = self.client.get_run(run_id).data.params
         self.client.update_run(run_id, "RUNNING")
         self.run_id = run_id
+        self.log_params({key: value for key, value in params.items() if key not in known})
+
+    def start_or_reopen(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any], tag: str) -> None:
+        """Go on with the run that has the same value of one tag, if there is one; otherwise open one."""
+        found = self.find(tag, tags[tag])
+        if found:
+            self.reopen(found[0].info.run_id, params)
+        else:
+            self.start(name, tags, params)
+
+    def find(self, tag: str, value: str) -> list[Any]:
+        """Runs of the experiment by the value of a tag, newest first."""
+        mark = '"' if "'" in value else "'"
+        return list(self.client.search_runs([self.experiment_id], f"tags.`{tag}` = {mark}{value}{mark}"))
+
+    def close_children(self, is_alive: Callable[[str], bool], parent: str | None = None) -> None:
+        """Mark runs below this one (or ``parent``) as killed that are running by name only."""
+        for run in self.find("mlflow.parentRunId", parent or str(self.run_id)):
+            if run.info.status == "RUNNING" and not is_alive(run.data.tags.get(RUN_FOLDER, "")):
+                self.client.set_terminated(run.info.run_id, "KILLED")
+
+    def close_sweep(self, folder: Path, is_alive: Callable[[str], bool]) -> None:
+        """Mark the runs of a sweep as killed whose process is gone."""
+        for run in self.find(SWEEP_FOLDER, str(folder)):
+            self.close_children(is_alive, run.info.run_id)
+            if run.info.status == "RUNNING":
+                self.client.set_terminated(run.info.run_id, "KILLED")
+
+    def link(self, run_id: str) -> str:
+        """Where a run is shown: by the server, or by the UI that the person starts."""
+        server = self.uri.rstrip("/") if self.uri.startswith("http") else "http://127.0.0.1:5000"
+        return f"{hide_password(server)}/#/experiments/{self.experiment_id}/runs/{run_id}"
 
     def start(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any]) -> None:
         """Open the run, with all that is known before the work."""
-        from mlflow.entities import Param
-
         extra = {"mlflow.runName": name, "git_commit": git_commit(), "sciuq_runner": __version__}
         parent = os.environ.get(PARENT_VARIABLE)
         if parent:
             extra["mlflow.parentRunId"] = parent
         run = self.client.create_run(self.experiment_id, tags={**tags, **extra}, run_name=name)
         self.run_id = run.info.run_id
+        self.log_params(params)
+
+    def log_params(self, params: Mapping[str, Any]) -> None:
+        """All that was chosen, in as many batches as MLflow asks for."""
+        from mlflow.entities import Param
+
+        assert self.run_id is not None
         entries = [Param(key, str(value)[:MAX_PARAM]) for key, value in params.items()]
         for start in range(0, len(entries), 100):
             self.client.log_batch(self.run_id, params=entries[start : start + 100])
@@ -278,7 +317,7 @@ def run_folder(run_id: str) -> Path | None:
         tracker = existing_store()
         if tracker is None:
             return None
-        return Path(tracker.client.get_run(run_id).data.tags["run_folder"])
+        return Path(tracker.client.get_run(run_id).data.tags[RUN_FOLDER])
     except Exception as error:  # no such run, no such store, or not one of ours
         log.debug("run %s not found: %s", run_id, error)
         return None

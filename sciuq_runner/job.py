@@ -1,0 +1,157 @@
+"""One job of a sweep, in whatever process and on whatever machine a launcher runs it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+import traceback
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sciuq_runner.errors import first_line
+
+NOTES_VARIABLE, SWEEPER_VARIABLE = "SCIUQ_NOTES", "SCIUQ_SWEEPER"
+STOP, LOCK, TRACEBACK = "stop", "job.lock", "traceback.txt"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Note:
+    """How a job ended, for the process that started it: exit status, why it failed, and its validation score."""
+
+    folder: str
+    status: int
+    sentence: str = ""
+    score: float | None = None
+
+    def leave(self) -> None:
+        """Write it where the process that started the job looks for it."""
+        notes = os.environ.get(NOTES_VARIABLE)
+        if notes and os.path.isdir(notes):
+            name = uuid.uuid4().hex
+            part = Path(notes) / f".{name}"
+            part.write_text(json.dumps(asdict(self)), encoding="utf-8")
+            part.rename(Path(notes) / f"{name}.json")
+
+
+def read_notes(notes: Path) -> list[Note]:
+    """All notes that were left so far, in the order in which they were."""
+    paths = sorted(notes.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    return [Note(**json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+
+
+def job(cfg: Any) -> float | None:
+    """What launchers call. It does not raise, so that no launcher gives up the others; returns the validation score."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from sciuq_runner.cli import FAILED, INTERRUPTED
+
+    runtime = HydraConfig.get().runtime
+    folder = Path(runtime.output_dir)
+    os.chdir(runtime.cwd)  # names of files are relative to the folder in which the sweep was started
+    same_process = os.environ.get(SWEEPER_VARIABLE) == sweeper_id()
+    status, score = FAILED, None
+    with heard() as errors, watched(same_process):
+        try:
+            status, score = do_or_find(cfg, folder)
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        except Exception as error:  # a mistake of ours: the others go on
+            (folder / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
+            log.error("%s: %s (see %s)", type(error).__name__, first_line(error), folder / TRACEBACK)
+    Note(str(folder), status, errors[-1] if errors else "", score).leave()
+    if status == INTERRUPTED and same_process:
+        raise KeyboardInterrupt  # the person wants the sweep to end, not one job of it
+    return score
+
+
+def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
+    """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
+    from filelock import FileLock
+
+    from sciuq_runner.cli import INTERRUPTED, OK, RESUME_VARIABLE, perform
+    from sciuq_runner.resume import read_origin
+
+    with FileLock(folder / LOCK):
+        if stop_wanted():
+            return INTERRUPTED, None
+        before = read_origin(folder) if os.environ.get(RESUME_VARIABLE) else None
+        if before is not None and before.finished(folder):
+            return OK, before.score
+        return perform(cfg)
+
+
+def sweeper_id() -> str:
+    """Machine and process, for the question whether a job runs in the process that started the sweep."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def stop_wanted() -> bool:
+    """Whether the person at the terminal has asked the sweep to end."""
+    return (Path(os.environ.get(NOTES_VARIABLE, "")) / STOP).exists()
+
+
+class Listener(logging.Handler):
+    """Keeps what was said in errors."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """The sentences of errors that are logged meanwhile."""
+    listener = Listener()
+    logging.getLogger().addHandler(listener)
+    try:
+        yield listener.lines
+    finally:
+        logging.getLogger().removeHandler(listener)
+
+
+@contextmanager
+def watched(same_process: bool) -> Iterator[None]:
+    """In a process of its own, a job ends early when the sweep is to end, and dies with the process that started it.
+
+    In that process itself the signals of the terminal do this.
+    """
+    if same_process or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:  # Ctrl-C reaches all processes of a terminal; while there is work, its own handlers stop it
+        signal.signal(number, lambda *_: None)
+    done = threading.Event()
+    threading.Thread(target=watch, args=(done,), daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def watch(done: threading.Event, interval: float = 0.5) -> None:
+    """Look after the wish to end, and after the parent where that started the sweep."""
+    parent = os.getppid()
+    orphan = os.environ.get(SWEEPER_VARIABLE) == f"{socket.gethostname()}:{parent}"
+    told = False
+    while not done.wait(interval):
+        if orphan and os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)  # nobody waits for the job: sweep.resume=true goes on with it
+        if not told and stop_wanted():
+            told = True
+            os.kill(os.getpid(), signal.SIGTERM)
