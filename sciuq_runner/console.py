@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from sciuq_runner.job import beside_others
 from sciuq_runner.loop import BarDisplay, Display, LogDisplay
 from sciuq_runner.results import NOT_QUANTITIES
 
@@ -32,8 +33,8 @@ class ConsoleHandler(logging.StreamHandler):
 
 
 def make_display() -> Display:
-    """A bar on a terminal, plain lines otherwise."""
-    return BarDisplay() if sys.stdout.isatty() else LogDisplay()
+    """A bar on a terminal, plain lines otherwise, and where several jobs share the terminal."""
+    return BarDisplay() if sys.stdout.isatty() and not beside_others() else LogDisplay()
 
 
 def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | None) -> None:

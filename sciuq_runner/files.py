@@ -20,7 +20,7 @@ from sciuq_runner.errors import ConfigError, first_line
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.partial{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")  # jobs may share a folder
     try:
         write(temporary)
         os.replace(temporary, path)

@@ -58,9 +58,8 @@ def job(cfg: Any) -> float | None:
     runtime = HydraConfig.get().runtime
     folder = Path(runtime.output_dir)
     os.chdir(runtime.cwd)  # names of files are relative to the folder in which the sweep was started
-    same_process = os.environ.get(SWEEPER_VARIABLE) == sweeper_id()
     status, score = FAILED, None
-    with heard() as errors, watched(same_process):
+    with heard() as errors, watched():
         try:
             status, score = do_or_find(cfg, folder)
         except KeyboardInterrupt:
@@ -69,7 +68,7 @@ def job(cfg: Any) -> float | None:
             (folder / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
             log.error("%s: %s (see %s)", type(error).__name__, first_line(error), folder / TRACEBACK)
     Note(str(folder), status, errors[-1] if errors else "", score).leave()
-    if status == INTERRUPTED and same_process:
+    if status == INTERRUPTED and not beside_others():
         raise KeyboardInterrupt  # the person wants the sweep to end, not one job of it
     return score
 
@@ -84,15 +83,22 @@ def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     with FileLock(folder / LOCK):
         if stop_wanted():
             return INTERRUPTED, None
-        before = read_origin(folder) if os.environ.get(RESUME_VARIABLE) else None
+        before = read_origin(folder)
         if before is not None and before.finished(folder):
             return OK, before.score
+        if before is not None:  # a queue that starts a job twice means the same job
+            os.environ[RESUME_VARIABLE] = "yes"
         return perform(cfg)
 
 
 def sweeper_id() -> str:
-    """Machine and process, for the question whether a job runs in the process that started the sweep."""
+    """Machine and process of whoever starts a sweep."""
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def beside_others() -> bool:
+    """Whether this is a job in another process than that of the sweep."""
+    return os.environ.get(SWEEPER_VARIABLE, "") not in ("", sweeper_id())
 
 
 def stop_wanted() -> bool:
@@ -123,12 +129,12 @@ def heard() -> Iterator[list[str]]:
 
 
 @contextmanager
-def watched(same_process: bool) -> Iterator[None]:
+def watched() -> Iterator[None]:
     """In a process of its own, a job ends early when the sweep is to end, and dies with the process that started it.
 
     In that process itself the signals of the terminal do this.
     """
-    if same_process or threading.current_thread() is not threading.main_thread():
+    if not beside_others() or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from sciuq_runner import files, metrics
 from sciuq_runner.assembly import CalibrationSettings, Run, prepare
@@ -64,6 +65,8 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     settings = run.settings
     dataset, target = prepare(run)
     torch.set_num_threads(settings.threads or choose_threads(target))
+    if settings.threads is not None:
+        threadpool_limits(settings.threads)  # of numpy and scipy: jobs side by side must not fight
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
 
     store = store or Store(folder / PRETRAINED)
