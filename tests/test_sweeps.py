@@ -1,0 +1,118 @@
+"""Sweeps of the real program: side by side, killed and resumed, with failures, on other stores and launchers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from sciuq_runner.files import read_json
+from sciuq_runner.resume import Origin, digest
+from sciuq_runner.sweep import find_sweep, index
+from tests.conftest import environment, program, read_metrics, run_folders
+
+SETTINGS = ("fidelity=smoke", "method.n_burn=200", "method.n_samples=1200", "checkpoint_interval=0.05")
+
+
+def call(folder: Path, *arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
+    """Run the real program in ``folder`` to its end."""
+    command = program(*arguments)
+    return subprocess.run(
+        command, cwd=folder, env=environment(**extra), capture_output=True, text=True, timeout=900, check=False
+    )
+
+
+def kill_when(folder: Path, ready: Callable[[], object], *arguments: str) -> None:
+    """Start the real program in ``folder`` and kill it, and it alone, when ``ready()`` is true."""
+    with open(folder / "killed.log", "a") as log:
+        process = subprocess.Popen(program(*arguments), cwd=folder, env=environment(), stdout=log, stderr=log)
+        deadline = time.monotonic() + 300
+        while not ready() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def all_runs(uri: str) -> list[Any]:
+    store = MlflowClient(uri)
+    return list(store.search_runs([store.get_experiment_by_name("sciuq").experiment_id], max_results=1000))
+
+
+def check_family(uri: str, seeds: int) -> None:
+    """One parent, one child for every seed, and all of them finished."""
+    runs = all_runs(uri)
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    children = [run for run in runs if run not in parents]
+    assert [run.info.status for run in runs] == ["FINISHED"] * (seeds + 1)
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parents[0].info.run_id}
+    assert sorted(int(run.data.tags["seed"]) for run in children) == list(range(seeds))
+    assert len(parents) == 1
+    for run in children:
+        assert run.data.metrics["u/id/rl2e"] > 0
+        assert run.data.params["method.n_samples"]
+
+
+def by_seed(folder: Path) -> dict[int, dict[str, Any]]:
+    """What the runs below a folder found, without their cost."""
+    found = {}
+    for run in run_folders(folder):
+        metrics = read_metrics(run)
+        assert metrics["config"]["seed"] not in found, "a job finished twice"
+        found[metrics["config"]["seed"]] = {"u": metrics["u"], "diagnostics": metrics["diagnostics"]}
+    return found
+
+
+def database(folder: Path) -> str:
+    return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+@pytest.fixture(scope="module")
+def twelve(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Twelve jobs in two processes, into a database that is not there yet."""
+    folder = tmp_path_factory.mktemp("twelve")
+    found = call(folder, "-m", *SETTINGS, "seed=range(0,12)", "sweep=local", "sweep.jobs=2")
+    assert found.returncode == 0, found.stdout + found.stderr
+    return folder, found.stdout
+
+
+@pytest.mark.cli
+def test_twelve_jobs_side_by_side_all_arrive_under_one_parent(twelve):
+    folder, output = twelve
+    check_family(database(folder), 12)
+    assert sorted(by_seed(folder)) == list(range(12))
+    (record,) = folder.glob("runs/*/sweep.json")
+    rows = read_json(record)["jobs"]
+    assert [row["job"] for row in rows] == list(range(12))
+    assert {row["status"] for row in rows} == {"finished"}
+    for row in rows:
+        assert f"seed={row['job']}" in row["settings"]
+        assert row["value"] == read_metrics(Path(row["folder"]))["u"]["id"]["rl2e"]
+        assert row["run"] in output
+    table = output[output.index("Sweep") :]
+    assert "u/id/rl2e" in table
+    assert "sweep.resume" not in table
+    assert not list(record.parent.glob(".notes_*"))
+    threads = {run.data.params["threads"] for run in all_runs(database(folder)) if "threads" in run.data.params}
+    assert threads == {"1"}
+
+
+@pytest.mark.cli
+def test_a_killed_sweep_goes_on(twelve, tmp_path):
+    """Killed while a result is there but not yet in MLflow: nothing is lost, done twice, or left running."""
+    sweep = ["-m", *SETTINGS, "seed=range(0,2)"]
+    kill_when(tmp_path, lambda: list(tmp_path.glob("runs/*/0/metrics.json")), *sweep)
+    assert "RUNNING" in {run.info.status for run in all_runs(database(tmp_path))}
+    resumed = call(tmp_path, *sweep, "sweep.resume=true")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    check_family(database(tmp_path), 2)
+    reference = by_seed(twelve[0])
+    assert by_seed(tmp_path) == {seed: reference[seed] for seed in range(2)}
+    assert not list(tmp_path.glob("runs/*/*/checkpoint.safetensors"))
