@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,18 +35,24 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     from sciuq_runner.errors import ConfigError
 
+    logging.raiseExceptions = False  # a log that cannot be written, on a full disk, is no reason for a traceback
     try:
         status = run(arguments)
     except ConfigError as error:
         print(f"sciuq-run: {error}", file=sys.stderr)
         status = WRONG_INPUT
     except OSError as error:
-        print(f"sciuq-run: {error.strerror or error}: {error.filename or 'a file'}.", file=sys.stderr)
+        print(f"sciuq-run: {told(error)}", file=sys.stderr)
         status = WRONG_INPUT
     except KeyboardInterrupt:
         print("sciuq-run: stopped.", file=sys.stderr)
         status = INTERRUPTED
     sys.exit(status)
+
+
+def told(error: OSError) -> str:
+    """A sentence for what the system refused."""
+    return f"{error.strerror or error}: {error.filename or 'a file'}."
 
 
 def _early(arguments: list[str]) -> argparse.Namespace:
@@ -60,10 +66,13 @@ def _early(arguments: list[str]) -> argparse.Namespace:
 def run(arguments: list[str]) -> int:
     """Check the command line, then hand over to Hydra; returns the exit status."""
     from sciuq_runner.composition import adopt_files, register_resolvers
+    from sciuq_runner.lock import held
+    from sciuq_runner.uris import take_credentials
 
     register_resolvers()
     resumes = any(argument.startswith("resume=") for argument in arguments)
-    parsed, arguments = parse(adopt_files(resumed(arguments) if resumes else arguments))
+    grant_trust(arguments)
+    parsed, arguments = parse(adopt_files(resumed(arguments) if resumes else take_credentials(arguments)))
     refuse_flags(parsed)
     if parsed.hydra_help or parsed.shell_completion:
         _start_hydra(arguments)
@@ -76,7 +85,10 @@ def run(arguments: list[str]) -> int:
         from sciuq_runner.sweep import run_sweep
 
         return run_sweep(parsed, tracker)
-    with tempfile.TemporaryDirectory(prefix="sciuq_") as notes:
+    folder = named_folder(parsed.overrides)
+    with tempfile.TemporaryDirectory(prefix="sciuq_") as notes, held(folder):
+        if folder is not None and not resumes:
+            refuse_used(folder)
         os.environ["SCIUQ_NOTES"] = notes
         os.environ[RESUME_VARIABLE] = "yes" if resumes else ""
         _start_hydra([*arguments, *variables()])
@@ -88,6 +100,24 @@ def variables() -> list[str]:
     from sciuq_runner.composition import quote
 
     return [f"hydra.job.env_set.{name}={quote(os.environ.get(name, ''))}" for name in VARIABLES]
+
+
+def named_folder(overrides: Sequence[str]) -> Path | None:
+    """The run folder that the command line names; None where it is a new one of its own."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    named = [text for text in overrides if text.lstrip("+").startswith("hydra.run.dir=")]
+    value = str(OverridesParser.create().parse_override(named[-1]).value()) if named else "${"
+    return None if "${" in value else Path(value)
+
+
+def refuse_used(folder: Path) -> None:
+    """A folder is for one run."""
+    from sciuq_runner.errors import ConfigError
+    from sciuq_runner.resume import NAME
+
+    if (folder / NAME).exists():
+        raise ConfigError(f"{folder} already holds a run: choose another folder, or resume={folder}.")
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -145,7 +175,6 @@ def check(parsed: argparse.Namespace) -> Any:
     """
     from sciuq_runner.composition import compose, expand, plain
 
-    grant_trust(parsed.overrides)
     jobs = expand(parsed.overrides, parsed.config_dir) if parsed.multirun else [list(parsed.overrides)]
     configs = [plain(compose(job, parsed.config_dir)) for job in jobs]
     if parsed.cfg or parsed.info:
@@ -217,15 +246,15 @@ def perform(cfg: Any) -> tuple[int, float | None]:
     from sciuq_runner.composition import original, plain, register_resolvers
     from sciuq_runner.datafiles import digests
     from sciuq_runner.errors import ConfigError
-    from sciuq_runner.resume import NAME, Origin, digest
+    from sciuq_runner.resume import Origin, digest
     from sciuq_runner.tracking import open_tracker
 
     register_resolvers()
     job = HydraConfig.get()
     folder = Path(job.runtime.output_dir)
     try:
-        if not os.environ.get(RESUME_VARIABLE) and (folder / NAME).exists():
-            raise ConfigError(f"{folder} already holds a run: choose another folder, or resume={folder}.")
+        if not os.environ.get(RESUME_VARIABLE):
+            refuse_used(folder)
         config = plain(cfg)
         allow_modules(config["trust"])
         wanted = ("problem", "model", "method", "calibration", "fidelity")
@@ -249,37 +278,41 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     """Do the run under the eyes of MLflow and of the person at the terminal: exit status and validation score."""
     from sciuq_runner.console import make_display, print_summary
     from sciuq_runner.errors import RunError
+    from sciuq_runner.files import remove_partial
     from sciuq_runner.loop import Loop
     from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
     from sciuq_runner.pretraining import Store
-    from sciuq_runner.results import DEFAULT_MODEL
+    from sciuq_runner.record import describe
     from sciuq_runner.resume import read_origin
-    from sciuq_runner.tracking import RUN_FOLDER, flatten_params, guarded
+    from sciuq_runner.tracking import PARENT_VARIABLE, RUN_FOLDER, guarded
+    from sciuq_runner.uris import without_credentials
 
     loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
     status = "FAILED"
-    case = str(built.config["problem"].get("case", ""))
-    seed = str(built.settings.seed)
-    model = "" if choices["model"] == DEFAULT_MODEL else choices["model"]
-    name = " ".join(part for part in (choices["problem"], case, model, choices["method"], f"seed {seed}") if part)
-    tags = {**choices, "case": case, "seed": seed, RUN_FOLDER: str(folder)}
-    params = flatten_params(built.config, choices)
+    record = describe(built.config, choices, folder)
+    if tracker is not None:
+        place = {"uri": without_credentials(tracker.uri), "experiment": tracker.experiment}
+        record = replace(record, **place, parent=os.environ.get(PARENT_VARIABLE) or None)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
+    remove_partial(folder)
 
     def open_run() -> None:
         if earlier is not None and earlier.mlflow_run is not None:
-            tracker.reopen(earlier.mlflow_run, params)
+            tracker.reopen(earlier.mlflow_run, record.params)
         elif os.environ.get(RESUME_VARIABLE):  # killed before its folder could say which run it is
-            tracker.start_or_reopen(name, tags, params, RUN_FOLDER)
+            tracker.start_or_reopen(record.name, record.tags, record.params, RUN_FOLDER)
         else:
-            tracker.start(name, tags, params)
+            tracker.start(record.name, record.tags, record.params)
 
-    if tracker is not None and not guarded(open_run, "open the run"):
-        guarded(lambda: tracker.end("FAILED"), "close the run")
-        tracker = None
-    origin = replace(origin, mlflow_run=tracker.run_id if tracker else None)
-    origin.write(folder)
+    known = earlier.mlflow_run if earlier is not None else None
+    if tracker is not None:
+        opened = guarded(open_run, "open the run")
+        known = tracker.run_id or known
+        tracker = tracker if opened else None
+    record, origin = replace(record, run=known), replace(origin, mlflow_run=known)
     try:
+        record.write(folder)
+        origin.write(folder)
         with stop_on_signal(loop.request_stop):
             outcome = execute(built, folder, loop, choices, Store(Path(PRETRAINED), tracker))
             status = "KILLED" if outcome.interrupted else "FINISHED"
@@ -299,16 +332,22 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
             raise
         log.error("There is not enough memory for this run: try fewer samples, members or points.")
         return FAILED, None
+    except OSError as error:
+        log.error("%s What was written until then stays: go on with sciuq-run resume=%s.", told(error), folder)
+        return FAILED, None
     except KeyboardInterrupt:
         status = "KILLED"
         raise
     finally:
+        with suppress(OSError):  # a full disk: the folder says that the run has not ended, which is true
+            replace(record, status=status).write(folder)
         if tracker is not None:
             guarded(lambda: tracker.log_file(folder / "run.log"), "store the log")
             guarded(lambda: tracker.end(status), "close the run")
-        replace(origin, status=status).write(folder)
-        if status == "FINISHED":
-            loop.forget()
+        with suppress(OSError):
+            replace(origin, status=status).write(folder)
+            if status == "FINISHED":
+                loop.forget()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from sciuq_runner.cli import INTERRUPTED, OK, WRONG_INPUT
+from sciuq_runner.cli import INTERRUPTED, OK, WRONG_INPUT, told
 from sciuq_runner.errors import ConfigError
 
 
@@ -28,15 +28,17 @@ def conclude(name: str, action: Callable[[], None]) -> NoReturn:
     except ConfigError as error:
         print(f"{name}: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"{name}: {error.strerror or error}: {error.filename or 'a file'}.", file=sys.stderr)
+        print(f"{name}: {told(error)}", file=sys.stderr)
     except KeyboardInterrupt:
         print(f"{name}: stopped.", file=sys.stderr)
         status = INTERRUPTED
     sys.exit(status)
 
 
-def find_run(name: str) -> Path:
+def find_run(name: str, half_calibrated: bool = False) -> Path:
     """The folder of a finished run, named by its folder or by its id in MLflow."""
+    from sciuq_runner.files import refuse_links
+    from sciuq_runner.results import refuse_half_calibrated
     from sciuq_runner.tracking import run_folder
 
     folder = Path(name) if Path(name).is_dir() else run_folder(name)
@@ -44,4 +46,7 @@ def find_run(name: str) -> Path:
         raise ConfigError(f"{name} is not the folder of a run, nor the id of a run in MLflow.")
     if not (folder / "metrics.json").is_file():
         raise ConfigError(f"{name} has no metrics.json: name the folder of a finished run.")
+    if not half_calibrated:
+        refuse_half_calibrated(folder)
+    refuse_links(folder)
     return folder

@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sciuq_runner.errors import ConfigError, first_line, nearest
+from sciuq_runner.uris import kept_uri
 
 CONFIG_MODULE = "sciuq_runner.conf"
 USER_PROBLEM = "sciuq_runner.problems.user.UserProblem"
@@ -151,6 +152,8 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise ConfigError(_line(_root_cause(error))) from error
     assert isinstance(values, dict)
+    if isinstance(values.get("tracking"), dict) and "uri" in values["tracking"]:
+        values["tracking"]["uri"] = kept_uri(values["tracking"]["uri"])
     return {str(key): value for key, value in values.items() if key not in NOT_SETTINGS}
 
 

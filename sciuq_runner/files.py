@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
+import re
+import secrets
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -18,14 +21,37 @@ from sciuq_runner.errors import ConfigError, first_line
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, then rename it."""
+    """Let ``write`` fill a temporary file beside ``path``, then rename it.
+
+    Its name is one that nobody else uses, and its content is on the disk before the name changes: neither another
+    writer nor a machine that stops leaves half a file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")  # jobs may share a folder
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.partial{path.suffix}")
     try:
         write(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename = str(path)  # what was wanted, not the name that is gone by now
+        raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_partial(folder: Path) -> None:
+    """Take away what a writer that was killed left of its temporary files."""
+    for path in folder.rglob(".*.partial*"):
+        path.unlink(missing_ok=True)
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse a run folder in which a link leads out of it: whoever works on the run would write, or upload, there."""
+    top = folder.resolve()
+    for path in folder.rglob("*"):
+        if path.is_symlink() and not path.resolve().is_relative_to(top):
+            raise ConfigError(f"{path} is a link that leads out of the run folder: remove it.")
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -68,10 +94,20 @@ def require(values: Mapping[str, Any], kinds: Mapping[str, type], path: Path) ->
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Tensors by name in the safetensors format."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, lambda target: save_file(plain, target, dict(metadata or {})))
+
+    def save(target: Path) -> None:
+        try:
+            save_file(plain, target, dict(metadata or {}))
+        except SafetensorError as error:  # names the error of the system in its text only
+            found = re.search(r"os error (\d+)", str(error))
+            number = int(found.group(1)) if found else errno.EIO
+            raise OSError(number, os.strerror(number), str(target)) from error
+
+    write_atomically(path, save)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -12,6 +12,7 @@ from sciuq_runner.loop import Loop
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import predict
 from sciuq_runner.problem import Array, Dataset
+from sciuq_runner.results import METRICS, PREDICTIONS, refuse_half_calibrated
 from sciuq_runner.seeds import torch_stream
 from sciuq_runner.target import Target
 
@@ -35,14 +36,18 @@ def gold_standard(choice: str | None, target: Target, dataset: Dataset, seed: in
 
 def read_run(folder: Path, dataset: Dataset) -> Gold:
     """The predictions of a finished run, which must be of the same test grid."""
-    path = folder / "predictions.npz"
-    if not path.is_file():
-        raise ConfigError(f"gold={folder} has no predictions.npz: name the folder of a finished run, auto or null.")
+    path = folder / PREDICTIONS
+    for name in (PREDICTIONS, METRICS):
+        if not (folder / name).is_file():
+            raise ConfigError(f"gold={folder} has no {name}: name the folder of a finished run, auto or null.")
+    refuse_half_calibrated(folder)
     gold: Gold = {}
     arrays = files.read_npz(path)
     for name, data in dataset.items():
         if f"{name}_x" not in arrays or not np.array_equal(arrays[f"{name}_x"], data.test.x):
             raise ConfigError(f"gold={folder} does not predict {name} on the test grid of this problem.")
-        std = np.hypot(arrays[f"{name}_aleatoric_std"], arrays[f"{name}_epistemic_std"])
-        gold[name] = (arrays[f"{name}_mean"], std)
+        parts = [arrays.get(f"{name}_{part}", np.empty(0)) for part in ("mean", "aleatoric_std", "epistemic_std")]
+        if any(part.shape[:1] != data.test.x.shape[:1] or part.dtype.kind != "f" for part in parts):
+            raise ConfigError(f"gold={folder} does not predict {name} as runs do: name the folder of a finished run.")
+        gold[name] = (parts[0], np.hypot(*parts[1:]))
     return gold

@@ -19,7 +19,7 @@ from typing import Any
 from sciuq_runner.errors import first_line
 
 NOTES_VARIABLE, SWEEPER_VARIABLE = "SCIUQ_NOTES", "SCIUQ_SWEEPER"
-STOP, LOCK, TRACEBACK = "stop", "job.lock", "traceback.txt"
+STOP, TRACEBACK = "stop", "traceback.txt"
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +78,8 @@ def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     from filelock import FileLock
 
     from sciuq_runner.cli import INTERRUPTED, OK, RESUME_VARIABLE, perform
+    from sciuq_runner.lock import NAME as LOCK
+    from sciuq_runner.results import METRICS
     from sciuq_runner.resume import read_origin
 
     with FileLock(folder / LOCK):
@@ -88,6 +90,7 @@ def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
             return OK, before.score
         if before is not None:  # a queue that starts a job twice means the same job
             os.environ[RESUME_VARIABLE] = "yes"
+            (folder / METRICS).unlink(missing_ok=True)  # until it has ended, there is no result
         return perform(cfg)
 
 

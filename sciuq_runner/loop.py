@@ -85,7 +85,10 @@ class Loop:
         """Write the checkpoint."""
         if self.checkpoint is not None and self.generator is not None:
             tensors = {**self.state, "generator": self.generator.get_state()}
-            files.write_tensors(self.checkpoint, tensors, {name: str(count) for name, count in self.done.items()})
+            try:
+                files.write_tensors(self.checkpoint, tensors, {name: str(count) for name, count in self.done.items()})
+            except OSError as error:  # a full disk may have room again when the work is done
+                log.warning("No checkpoint could be written (%s); the work goes on.", error.strerror)
         self.saved = time.monotonic()
 
     def forget(self) -> None:

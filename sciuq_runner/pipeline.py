@@ -113,7 +113,6 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
         add_gold(results[name], found[name], mean, std)
     write_results(folder, found)
     cost["total_s"] = time.perf_counter() - started
-    files.write_json(folder / METRICS, results)
     try:
         from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
 
@@ -124,6 +123,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
         plots.draw_all(folder / "figures", *parts)
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
+    files.write_json(folder / METRICS, results)  # the last file: a folder that has it is complete
     for warning in warnings:
         log.warning(warning)
     return Outcome(results, loop.interrupted, validation_nll(target, posterior, dataset))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from sciuq_runner.transforms import Standardisation
 METRICS = "metrics.json"
 DEFAULT_MODEL = "bnn"  # goes without saying in titles and names
 PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
+RECALIBRATING = ".recalibrating"  # is there while a finished run gets another calibration
 
 NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "pretraining", "baselines", "detection", "cost", "config")
 """What ``metrics.json`` holds beside the quantities."""
@@ -277,6 +280,20 @@ def write_results(folder: Path, results: Mapping[str, Result]) -> None:
     files.write_json(folder / CALIBRATION, calibrations(results))
 
 
+@contextmanager
+def recalibrating(folder: Path) -> Iterator[None]:
+    """Mark a finished run while several of its files change; the mark stays if that does not come to its end."""
+    (folder / RECALIBRATING).touch()
+    yield
+    (folder / RECALIBRATING).unlink(missing_ok=True)
+
+
+def refuse_half_calibrated(folder: Path) -> None:
+    """Files of two calibrations side by side are no result."""
+    if (folder / RECALIBRATING).exists():
+        raise ConfigError(f"{folder} was left in the middle of a new calibration: run sciuq-calibrate on it again.")
+
+
 def calibrations(results: Mapping[str, Result]) -> dict[str, dict[str, object]]:
     """Calibrated distributions as plain values: by quantity, then by calibrator."""
     return {
@@ -306,11 +323,18 @@ def read_results(folder: Path) -> dict[str, Result]:
     standards = read_calibrations(folder / CALIBRATION)
     try:
         names = [str(name) for name in arrays["quantities"]]
-        return {name: _read(arrays, f"{name}_", standards.get(name, {})) for name in names}
+        found = {name: _read(arrays, f"{name}_", standards.get(name, {})) for name in names}
     except KeyError as error:
         raise ConfigError(
             f"{path} lacks the array {error.args[0]}: it is of another version of sciuq_runner."
         ) from error
+    except (TypeError, ValueError) as error:  # an array in place of a number, or the other way round
+        raise ConfigError(f"{path} holds no predictions ({first_line(error)}): is the file complete?") from error
+    for name, item in found.items():
+        for part in (name, *item.splits, *item.standards):
+            if not re.fullmatch(r"\w[\w.+-]*", part):  # figures are named by them
+                raise ConfigError(f"{path} names {part!r}, which is no name: it is damaged.")
+    return found
 
 
 def _read(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str, Standard]) -> Result:

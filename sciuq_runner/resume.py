@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +15,7 @@ from sciuq_runner import __version__, files
 from sciuq_runner.composition import quote
 from sciuq_runner.datafiles import changed
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.schema import construct
 
 NAME = "resume.json"
 
@@ -56,26 +59,47 @@ def read_origin(folder: Path) -> Origin | None:
     path = folder / NAME
     if not path.is_file():
         return None
+    values = files.read_json(path)
     try:
-        return Origin(**files.read_json(path))
-    except TypeError as error:
-        raise ConfigError(f"{path} does not say how the run was started: start it anew.") from error
+        return construct(Origin, values, NAME)
+    except ConfigError as error:
+        raise ConfigError(f"{path} does not say how the run was started ({error}): start it anew.") from error
 
 
 def restart_arguments(name: str, others: Sequence[str]) -> list[str]:
     """The command line that goes on with the run of this folder or MLflow run id."""
+    others = [item for item in others if not item.startswith("trust=")]
     if others:
         raise ConfigError(f"resume={name} goes on with the settings of that run: leave out {others[0]}.")
     folder = Path(name) if Path(name).is_dir() else find_folder(name)
     origin = read_origin(folder)
     if origin is None:
         raise ConfigError(f"resume={name} is not the folder of a run, nor the id of a run in MLflow.")
+    files.refuse_links(folder)
     if (folder / "metrics.json").exists():
         raise ConfigError(f"resume={name} is a run that has already finished.")
     for path in changed(origin.data):
         raise ConfigError(f"resume={name}: {path} has changed since the run was started: restore it, or start anew.")
+    refuse_commands(origin, name)
     config_dir = ["--config-dir", origin.config_dir] if origin.config_dir else []
     return [*config_dir, *origin.overrides, f"hydra.run.dir={quote(str(folder.resolve()))}"]
+
+
+def refuse_commands(origin: Origin, name: str) -> None:
+    """A folder may come from anywhere: it says what to compute, never whom to trust or what else to start."""
+    for text in origin.overrides:
+        key, _, value = text.lstrip("+~").partition("=")
+        if key == "trust" and any(
+            module not in os.environ.get("SCIUQ_TRUST", "").split(",") for module in listed(value)
+        ):
+            raise ConfigError(f"resume={name} needs code of yours: add 'trust={value}' if you trust it.")
+        if not re.fullmatch(r"[A-Za-z_][\w.@/-]*", key) or key.startswith(("hydra", "-")):
+            raise ConfigError(f"resume={name}: {NAME} says {text!r}, which no run leaves there: start it anew.")
+
+
+def listed(value: str) -> list[str]:
+    """The modules of ``[a, b]``."""
+    return [module.strip() for module in value.strip("[]'\"").split(",") if module.strip()]
 
 
 def find_folder(run_id: str) -> Path:

@@ -21,7 +21,8 @@ from sciuq_runner import files
 from sciuq_runner.cli import FAILED, INTERRUPTED, OK, RESUME_VARIABLE, WRONG_INPUT, stop_on_signal, variables
 from sciuq_runner.composition import expand, hydra_settings, is_of_hydra, parse_overrides, plain, quote
 from sciuq_runner.errors import ConfigError, first_line
-from sciuq_runner.job import LOCK, NOTES_VARIABLE, STOP, SWEEPER_VARIABLE, Note, job, read_notes, sweeper_id
+from sciuq_runner.job import NOTES_VARIABLE, STOP, SWEEPER_VARIABLE, Note, job, read_notes, sweeper_id
+from sciuq_runner.lock import NAME as LOCK
 from sciuq_runner.problem import Dataset
 from sciuq_runner.resume import NAME, NO_MATTER, Origin, digest, read_origin
 from sciuq_runner.schema import Count, construct

@@ -43,7 +43,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("settings", metavar="KEY=VALUE", nargs="+", help="calibration=[var,cdf] calibration.n=20 ...")
     options = parser.parse_args(arguments)
-    folder = find_run(options.run)
+    folder = find_run(options.run, half_calibrated=True)
 
     from sciuq_runner import files
     from sciuq_runner.assembly import CalibrationSettings, build_calibrators
@@ -51,7 +51,15 @@ def _calibrate(arguments: Sequence[str]) -> None:
     from sciuq_runner.console import print_summary
     from sciuq_runner.emulator import trusted
     from sciuq_runner.pipeline import calibrated
-    from sciuq_runner.results import CALIBRATION, METRICS, calibrations, read_metrics, read_results, write_results
+    from sciuq_runner.results import (
+        CALIBRATION,
+        METRICS,
+        calibrations,
+        read_metrics,
+        read_results,
+        recalibrating,
+        write_results,
+    )
     from sciuq_runner.resume import read_origin
     from sciuq_runner.schema import construct
     from sciuq_runner.tracking import log_recalibration
@@ -82,10 +90,11 @@ def _calibrate(arguments: Sequence[str]) -> None:
         known[name] = {**kept, **fresh}
     known["config"]["calibration"] = chosen
     known["config"]["choices"]["calibration"] = ",".join(calibrators) or "none"
-    write_results(folder, results)
-    files.write_json(folder / "model" / CALIBRATION, calibrations(results))
-    files.write_json(folder / METRICS, known)
-    _redraw(folder)
+    with recalibrating(folder):
+        write_results(folder, results)
+        files.write_json(folder / "model" / CALIBRATION, calibrations(results))
+        files.write_json(folder / METRICS, known)
+        _redraw(folder)
     origin = read_origin(folder)
     if origin is not None and origin.mlflow_run is not None:
         log_recalibration(origin.mlflow_run, known, folder)

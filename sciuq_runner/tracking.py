@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.files import write_atomically
+from sciuq_runner.uris import hide_password, server_of, with_credentials
 
 log = logging.getLogger(__name__)
 
@@ -27,16 +27,18 @@ PARENT_VARIABLE = "SCIUQ_PARENT_RUN"
 RUN_FOLDER, SWEEP_FOLDER = "run_folder", "sweep_folder"  # tags
 MAX_PARAM = 500
 OUTPUTS = (
-    "metrics.json",
     "predictions.npz",
     "calibration.json",
     "distributions.npz",
     "prior.npz",
+    "detection.npz",
     "samples.safetensors",
     "run.log",
     "figures",
     ".hydra",
+    "metrics.json",  # the last: where it is, all others are
 )
+PATIENCE = 120  # seconds that a locked SQLite file is waited for
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 
@@ -44,7 +46,7 @@ def open_tracker(settings: TrackingSettings, folder: Path | None = None) -> Trac
     """The tracker that the settings ask for; None for ``tracking=none``."""
     if settings.kind == "none":
         return None
-    return Tracker(settings.uri, settings.experiment, folder or Path.cwd())
+    return Tracker(with_credentials(settings.uri), settings.experiment, folder or Path.cwd())
 
 
 class Tracker:
@@ -65,9 +67,9 @@ class Tracker:
     def ui_command(self) -> str:
         """The command that shows the runs."""
         if self.uri.startswith("http"):
-            return f"open {self.uri}"
+            return f"open {server_of(self.uri)}"
         program = "mlflow" if shutil.which("mlflow") else shlex.quote(str(Path(sys.executable).parent / "mlflow"))
-        return f"{program} ui --backend-store-uri {shlex.quote(self.uri)}"
+        return f"{program} ui --backend-store-uri {shlex.quote(hide_password(self.uri))}"
 
     def connect(self) -> None:
         """Reach the store, and make database and experiment where they are missing.
@@ -84,7 +86,7 @@ class Tracker:
             with lock:
                 self.find_experiment()
         except Exception as error:  # drivers, servers and files fail in ways of their own
-            reason = hide_password(first_line(error))
+            reason = complaint(error)
             raise ConfigError(
                 f"tracking.uri={hide_password(self.uri)} cannot be used ({reason}): start the server, name another, "
                 "or run with tracking=none."
@@ -94,6 +96,7 @@ class Tracker:
         """Find the experiment; make it, or bring it back, where needed."""
         from mlflow import MlflowClient
 
+        wait_for_locks()
         self.client = MlflowClient(self.uri)
         found = self.client.get_experiment_by_name(self.experiment)
         if found is None:
@@ -113,42 +116,42 @@ class Tracker:
 
     def start_or_reopen(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any], tag: str) -> None:
         """Go on with the run that has the same value of one tag, if there is one; otherwise open one."""
-        found = self.find(tag, tags[tag])
+        found = self.tagged(tag, tags[tag])
         if found:
             self.reopen(found[0].info.run_id, params)
         else:
             self.start(name, tags, params)
 
-    def find(self, tag: str, value: str) -> list[Any]:
+    def tagged(self, tag: str, value: str) -> list[Any]:
         """Runs of the experiment by the value of a tag, newest first."""
         mark = '"' if "'" in value else "'"
         return list(self.client.search_runs([self.experiment_id], f"tags.`{tag}` = {mark}{value}{mark}"))
 
     def close_children(self, is_alive: Callable[[str], bool], parent: str | None = None) -> None:
         """Mark runs below this one (or ``parent``) as killed that are running by name only."""
-        for run in self.find("mlflow.parentRunId", parent or str(self.run_id)):
+        for run in self.tagged("mlflow.parentRunId", parent or str(self.run_id)):
             if run.info.status == "RUNNING" and not is_alive(run.data.tags.get(RUN_FOLDER, "")):
                 self.client.set_terminated(run.info.run_id, "KILLED")
 
     def close_sweep(self, folder: Path, is_alive: Callable[[str], bool]) -> None:
         """Mark the runs of a sweep as killed whose process is gone."""
-        for run in self.find(SWEEP_FOLDER, str(folder)):
+        for run in self.tagged(SWEEP_FOLDER, str(folder)):
             self.close_children(is_alive, run.info.run_id)
             if run.info.status == "RUNNING":
                 self.client.set_terminated(run.info.run_id, "KILLED")
 
     def link(self, run_id: str) -> str:
         """Where a run is shown: by the server, or by the UI that the person starts."""
-        server = self.uri.rstrip("/") if self.uri.startswith("http") else "http://127.0.0.1:5000"
-        return f"{hide_password(server)}/#/experiments/{self.experiment_id}/runs/{run_id}"
+        server = server_of(self.uri) or "http://127.0.0.1:5000"
+        return f"{server}/#/experiments/{self.experiment_id}/runs/{run_id}"
 
-    def start(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any]) -> None:
+    def start(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any], started: int | None = None) -> None:
         """Open the run, with all that is known before the work."""
         extra = {"mlflow.runName": name, "git_commit": git_commit(), "sciuq_runner": __version__}
         parent = os.environ.get(PARENT_VARIABLE)
         if parent:
             extra["mlflow.parentRunId"] = parent
-        run = self.client.create_run(self.experiment_id, tags={**tags, **extra}, run_name=name)
+        run = self.client.create_run(self.experiment_id, started, {**extra, **tags}, name)
         self.run_id = run.info.run_id
         self.log_params(params)
 
@@ -161,24 +164,62 @@ class Tracker:
         for start in range(0, len(entries), 100):
             self.client.log_batch(self.run_id, params=entries[start : start + 100])
 
-    def log_results(self, metrics: Mapping[str, Any], folder: Path) -> None:
-        """Metrics in one batch, the files of the run folder, and the model as a pyfunc."""
+    def log_results(self, metrics: Mapping[str, Any], folder: Path) -> tuple[int, int, bool]:
+        """Metrics in one batch, the files of the run folder, and the model as a pyfunc; what is there already stays.
+
+        Returns the numbers of metrics and files that were not there yet, and whether the model was not.
+        """
         import time
 
         from mlflow.entities import Metric
 
         assert self.run_id is not None
         now = int(time.time() * 1000)
-        numbers = [Metric(key, value, now, 0) for key, value in flatten_metrics(metrics).items()]
+        known = self.client.get_run(self.run_id)
+        wanted = flatten_metrics(metrics)
+        numbers = [Metric(key, value, now, 0) for key, value in wanted.items() if known.data.metrics.get(key) != value]
         self.client.log_batch(self.run_id, metrics=numbers)
-        for name in OUTPUTS:
-            path = folder / name
-            if path.is_file():
-                self.client.log_artifact(self.run_id, str(path))
-            elif path.is_dir():
-                self.client.log_artifacts(self.run_id, str(path), name)
-        if (folder / "model").is_dir():
+        there = self.artifacts()
+        own = {path.relative_to(folder): path for path in outputs(folder)}
+        files = {name: path for name, path in own.items() if there.get(name.as_posix()) != path.stat().st_size}
+        for name, path in files.items():
+            self.client.log_artifact(self.run_id, str(path), name.parent.as_posix().removeprefix(".") or None)
+        new_model = (folder / "model").is_dir() and not self.has_model(known)
+        if new_model:
             self.log_model(folder / "model")
+        return len(numbers), len(files), new_model
+
+    def find(self, run_id: str | None) -> Any:
+        """A run of the store, which is from then on the one at work; None if it has none with this id."""
+        if run_id is None:
+            return None
+        try:
+            found = self.client.get_run(run_id)
+        except Exception as error:
+            if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
+                return None
+            raise
+        self.run_id = run_id
+        return found
+
+    def is_complete(self, run: Any, status: str, with_results: bool) -> bool:
+        """Whether all of a run arrived: that it ended, and its results, if it has any."""
+        if run.info.status != status:
+            return False
+        return not with_results or ("metrics.json" in self.artifacts() and self.has_model(run))
+
+    def artifacts(self, below: str | None = None) -> dict[str, int | None]:
+        """The files of the run in the store, with their sizes."""
+        assert self.run_id is not None
+        found: dict[str, int | None] = {}
+        for item in self.client.list_artifacts(self.run_id, below):
+            found |= self.artifacts(item.path) if item.is_dir else {item.path: item.file_size}
+        return found
+
+    def has_model(self, run: Any) -> bool:
+        """Whether the model of a run arrived completely."""
+        models = run.outputs.model_outputs if run.outputs else []
+        return any(self.client.get_logged_model(item.model_id).status == "READY" for item in models)
 
     def log_file(self, path: Path) -> None:
         """One more file of the run."""
@@ -239,9 +280,20 @@ class Tracker:
             self.client.set_terminated(self.run_id, status)
 
 
-def hide_password(uri: str) -> str:
-    """A URI without the password that it may hold."""
-    return re.sub(r"(://[^:/@]+):[^@/]+@", r"\1:***@", uri)
+def outputs(folder: Path) -> list[Path]:
+    """The files of a run folder that belong into MLflow."""
+    found = [folder / name for name in OUTPUTS]
+    return [
+        path
+        for item in found
+        for path in (sorted(item.rglob("*")) if item.is_dir() else [item])
+        if path.is_file() and ".partial" not in path.suffixes
+    ]
+
+
+def complaint(error: Exception) -> str:
+    """What MLflow says, in short and without passwords."""
+    return hide_password(first_line(error))
 
 
 def guarded(action: Callable[[], object], what: str) -> bool:
@@ -249,10 +301,30 @@ def guarded(action: Callable[[], object], what: str) -> bool:
     try:
         action()
     except Exception as error:  # a store can fail in any way; a trained model must survive all of them
-        reason = hide_password(first_line(error))
-        log.warning("MLflow could not %s (%s); the results are in the run folder.", what, reason)
+        reason = complaint(error)
+        log.warning("MLflow could not %s (%s); sciuq-sync RUN uploads the run folder later.", what, reason)
         return False
     return True
+
+
+def wait_for_locks() -> None:
+    """Let SQLite wait for another writer: MLflow itself gives up after 20 s, in every session anew."""
+    import sqlite3
+
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def connected(connection: Any, record: Any) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
+
+    def longer(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> Any:
+        return statement.replace("busy_timeout = 20000", f"busy_timeout = {1000 * PATIENCE}"), parameters
+
+    if not getattr(wait_for_locks, "done", False):
+        event.listen(Engine, "connect", connected)
+        event.listen(Engine, "before_cursor_execute", longer, retval=True)
+        wait_for_locks.done = True  # type: ignore[attr-defined]
 
 
 def quieten() -> None:
@@ -263,6 +335,7 @@ def quieten() -> None:
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")  # of silence, from a server that does not answer
     for name in ("mlflow", "alembic", "mlflow.store.db.utils", "urllib3"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
@@ -307,6 +380,7 @@ def existing_store(uri: str | None = None) -> Tracker | None:
     tracker = Tracker(uri or os.environ.get("MLFLOW_TRACKING_URI"), "sciuq", Path.cwd())
     if tracker.database is not None and not (tracker.database.is_file() and tracker.database.stat().st_size):
         return None
+    wait_for_locks()
     tracker.client = MlflowClient(tracker.uri)
     return tracker
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 import time
@@ -15,11 +13,9 @@ import pytest
 from mlflow import MlflowClient
 
 from sciuq_runner.files import read_json
-from sciuq_runner.resume import Origin, digest
-from sciuq_runner.sweep import find_sweep, index
 from tests.conftest import environment, program, read_metrics, run_folders
 
-SETTINGS = ("fidelity=smoke", "method.n_burn=200", "method.n_samples=1200", "checkpoint_interval=0.05")
+SETTINGS = ("fidelity=smoke", "method.compile=never", "checkpoint_interval=0.05")
 
 
 def call(folder: Path, *arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:

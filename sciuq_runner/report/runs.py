@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.files import read_json
+from sciuq_runner.record import STOPPED_EARLY, read_log
+from sciuq_runner.results import RECALIBRATING
 from sciuq_runner.resume import NAME as RESUME_NOTE
-from sciuq_runner.tracking import MAX_PARAM, Tracker, existing_store, flatten_metrics, flatten_params, hide_password
+from sciuq_runner.tracking import MAX_PARAM, Tracker, existing_store, flatten_metrics, flatten_params
+from sciuq_runner.uris import hide_password, server_of
 
 log = logging.getLogger(__name__)
 
 FINISHED = "FINISHED"
-STOPPED_EARLY = "Stopped early"  # in the log of a run that was interrupted, whose results are not those of all steps
 COPIES = {"mlartifacts", "mlruns"}  # where MLflow keeps its copies of run folders
 
 Figures = Mapping[str, bytes]
@@ -83,6 +84,8 @@ def read_folder(folder: Path) -> Run:
     figures = partial(read_figures, folder / "figures")
     if not path.is_file():
         return Run(folder.name, "UNFINISHED", {}, {}, folder.stat().st_mtime, figures, folder=place)
+    if (folder / RECALIBRATING).exists():
+        return Run(folder.name, "HALF CALIBRATED", {}, {}, path.stat().st_mtime, figures, folder=place)
     content = read_json(path)
     try:
         config = dict(content["config"])
@@ -98,12 +101,6 @@ def read_folder(folder: Path) -> Run:
     name = " ".join(part for part in parts if part)
     status = "KILLED" if stopped else FINISHED
     return Run(name, status, params, metrics, path.stat().st_mtime, figures, folder=place)
-
-
-def read_log(folder: Path) -> str:
-    """The log of a run, empty if there is none."""
-    path = folder / "run.log"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def read_figures(folder: Path) -> Figures:
@@ -206,10 +203,9 @@ def from_mlflow(store: Tracker, run: Any) -> Run:
 
 def run_link(uri: str, experiment_id: str, run_id: str) -> str:
     """The page of a run on a tracking server, without credentials; empty for other stores."""
-    parts = urlsplit(uri)
-    if parts.scheme not in ("http", "https"):
+    server = server_of(uri)
+    if not server:
         return ""
-    server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
 
 

@@ -27,6 +27,7 @@ UNFINISHED = {
     "KILLED": "was stopped before its end",
     "RUNNING": "has not ended, or died",
     "UNFINISHED": "left no metrics: it failed, died, or still runs",
+    "HALF CALIBRATED": "was left in the middle of a new calibration: run sciuq-calibrate on it again",
 }
 REPEATED = "repeated: a later run has the same settings and seed"
 Configuration = tuple[dict[str, str], list[Run]]  # settings, and a run for every seed

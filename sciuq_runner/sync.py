@@ -1,0 +1,117 @@
+"""``sciuq-sync``: what is in run folders, into MLflow: of runs that it missed because it was away, or not asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sciuq_runner.commands import Parser, conclude
+from sciuq_runner.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sciuq_runner.record import Record
+    from sciuq_runner.tracking import Tracker
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``sciuq-sync``."""
+    conclude("sciuq-sync", lambda: run(sys.argv[1:] if argv is None else argv))
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Upload one run after another; a run that cannot be uploaded does not stop the others."""
+    parser = Parser(
+        prog="sciuq-sync",
+        allow_abbrev=False,
+        description="Upload runs to MLflow from their folders. What is there already stays as it is.",
+    )
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="run folders, or folders of them")
+    parser.add_argument("--uri", help="the MLflow store (that of the run, MLFLOW_TRACKING_URI, or mlflow.db here)")
+    options = parser.parse_args(arguments)
+    failed = []
+    for folder in [found for name in options.runs for found in folders(name)]:
+        try:
+            print(f"{folder}: {upload(folder, options.uri)}")
+        except ConfigError as error:
+            failed.append(str(error))
+            print(f"{folder}: {error}")
+    if failed:
+        raise ConfigError(f"{len(failed)} of the runs could not be uploaded, for the reasons above.")
+
+
+def folders(top: Path) -> list[Path]:
+    """The run folders at or below a folder."""
+    from sciuq_runner.report.runs import run_folders
+
+    found = list(run_folders(top))
+    if not found:
+        raise ConfigError(f"{top} holds no run: name the folder of a run, or one with run folders in it.")
+    return found
+
+
+def upload(folder: Path, uri: str | None) -> str:
+    """Bring one run into MLflow; a sentence on what was done."""
+    from sciuq_runner.files import refuse_links
+    from sciuq_runner.lock import held
+    from sciuq_runner.record import read_record
+    from sciuq_runner.results import METRICS, read_metrics, refuse_half_calibrated
+    from sciuq_runner.tracking import complaint
+
+    refuse_links(folder)
+    refuse_half_calibrated(folder)
+    with held(folder):
+        record = read_record(folder)
+        metrics = read_metrics(folder) if (folder / METRICS).is_file() else {}
+        tracker = reach(record, uri)
+        try:
+            return bring(tracker, record, metrics, folder)
+        except Exception as error:  # a store can fail in any way
+            raise ConfigError(
+                f"MLflow did not take the run ({complaint(error)}): try again when it is there."
+            ) from error
+
+
+def reach(record: Record, uri: str | None) -> Tracker:
+    """The store that the run belongs to."""
+    import os
+
+    from sciuq_runner.tracking import Tracker
+    from sciuq_runner.uris import VARIABLE, with_credentials
+
+    tracker = Tracker(uri or with_credentials(record.uri) or os.environ.get(VARIABLE), record.experiment, Path.cwd())
+    tracker.connect()
+    return tracker
+
+
+def bring(tracker: Tracker, record: Record, metrics: Mapping[str, Any], folder: Path) -> str:
+    """What MLflow lacks of a run."""
+    known = tracker.find(record.run)
+    if known is not None and tracker.is_complete(known, record.status, bool(metrics)):
+        return f"run {record.run} has everything already."
+    if known is None:
+        parent = {"mlflow.parentRunId": str(record.parent)} if tracker.find(record.parent) else {}
+        tracker.start(record.name, {**record.tags, **parent}, record.params, record.started)
+        remember(folder, replace(record, run=tracker.run_id))
+    n_metrics, n_files, model = tracker.log_results(metrics, folder)
+    tracker.end(record.status)  # type: ignore[arg-type]
+    made = "is new" if known is None else "was not complete"
+    return (
+        f"run {tracker.run_id} {made}: {n_metrics} metrics, {n_files} files{' and the model' if model else ''} added."
+    )
+
+
+def remember(folder: Path, record: Record) -> None:
+    """Keep the id, so that what is done later with the run, or once more with this command, finds it."""
+    from sciuq_runner.resume import read_origin
+
+    record.write(folder)
+    origin = read_origin(folder)
+    if origin is not None:
+        replace(origin, mlflow_run=record.run).write(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Addresses of tracking servers without the passwords in them, which belong neither into files nor on a screen."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import urlsplit
+
+from sciuq_runner.errors import ConfigError
+
+VARIABLE = "MLFLOW_TRACKING_URI"
+SETTING = "tracking.uri="
+SECRET = r"(?i:[?&][\w-]*(?:password|passwd|pwd|secret|token))"
+
+
+def hide_password(text: str) -> str:
+    """A sentence or address in which ``***@`` stands for what is before the @ of an address."""
+    text = re.sub(r"://(?!/)[^\s'\"]*@", "://***@", text)
+    return re.sub(rf"({SECRET}=)[^&\s'\"]*", r"\1***", text)
+
+
+def without_credentials(uri: str) -> str:
+    """An address that can be kept: of a server without name and password, of a database without password."""
+    uri = re.sub(rf"{SECRET}=[^&]*", "", uri)
+    head, mark, rest = uri.partition("://")
+    # A password may have / and @ in it, and a port is none.
+    where = re.match(r"(?P<who>[^\s/:@]*(:(?!\d+/).*)?)@", rest) if mark and not rest.startswith("/") else None
+    if where is None:
+        return uri
+    name = where.group("who").partition(":")[0]
+    kept = "" if head.startswith("http") or not name else f"{name}@"
+    return f"{head}://{kept}{rest[where.end() :]}"
+
+
+def with_credentials(uri: str | None) -> str | None:
+    """The same address with the name and password that ``MLFLOW_TRACKING_URI`` has for it, if it has any."""
+    known = os.environ.get(VARIABLE)
+    return known if uri and known and without_credentials(known) == uri else uri
+
+
+def take_credentials(overrides: list[str]) -> list[str]:
+    """The command line as it can be saved: the password of ``tracking.uri=`` goes to the environment."""
+    kept = []
+    for text in overrides:
+        uri = text.removeprefix(SETTING).strip("'\"")
+        if text.startswith(SETTING) and without_credentials(uri) != uri:
+            os.environ[VARIABLE] = uri
+            text = f"{SETTING}{text.removeprefix(SETTING).replace(uri, without_credentials(uri))}"
+        kept.append(text)
+    return kept
+
+
+def kept_uri(uri: object) -> object:
+    """``tracking.uri`` as a run may log it; refuses a password that would be saved with the run as it stands."""
+    if not isinstance(uri, str) or without_credentials(uri) == uri:
+        return uri
+    if uri != os.environ.get(VARIABLE):
+        raise ConfigError(
+            f"tracking.uri={hide_password(uri)} has a password in a configuration file, where every run would save it: "
+            f"put it into the environment variable {VARIABLE}."
+        )
+    return without_credentials(uri)
+
+
+def server_of(uri: str) -> str:
+    """Scheme and place of a server on the web, without credentials; empty for other stores."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
+        return ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
