@@ -46,14 +46,15 @@ def open_tracker(settings: TrackingSettings, folder: Path | None = None) -> Trac
     """The tracker that the settings ask for; None for ``tracking=none``."""
     if settings.kind == "none":
         return None
-    return Tracker(with_credentials(settings.uri), settings.experiment, folder or Path.cwd())
+    here = folder or Path.cwd()
+    return Tracker(with_credentials(settings.uri), settings.experiment, here, settings.artifacts)
 
 
 class Tracker:
     """One experiment of one MLflow store, created on first use."""
 
-    def __init__(self, uri: str | None, experiment: str, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, uri: str | None, experiment: str, folder: Path, artifacts: str | None = None) -> None:
+        self.folder, self.artifact_store = folder, artifacts
         self.uri = uri or f"sqlite:///{folder / 'mlflow.db'}"
         self.experiment = experiment
         self.run_id: str | None = None
@@ -87,6 +88,10 @@ class Tracker:
                 self.find_experiment()
         except Exception as error:  # drivers, servers and files fail in ways of their own
             reason = complaint(error)
+            if "psycopg" in reason and isinstance(error, ImportError):
+                raise ConfigError(
+                    "PostgreSQL needs packages that are not installed: pip install 'sciuq-runner[postgres]'."
+                ) from error
             raise ConfigError(
                 f"tracking.uri={hide_password(self.uri)} cannot be used ({reason}): start the server, name another, "
                 "or run with tracking=none."
@@ -100,12 +105,21 @@ class Tracker:
         self.client = MlflowClient(self.uri)
         found = self.client.get_experiment_by_name(self.experiment)
         if found is None:
-            location = (self.database.parent / "mlartifacts").as_uri() if self.database else None
-            self.experiment_id = self.client.create_experiment(self.experiment, location)
+            self.experiment_id = self.client.create_experiment(self.experiment, self.artifact_location())
             return
         self.experiment_id = found.experiment_id
         if found.lifecycle_stage == "deleted":
             self.client.restore_experiment(self.experiment_id)
+
+    def artifact_location(self) -> str | None:
+        """Where the files of a new experiment go; None leaves it to the server."""
+        if self.artifact_store is not None:
+            return (
+                self.artifact_store if "://" in self.artifact_store else Path(self.artifact_store).absolute().as_uri()
+            )
+        if self.uri.startswith("http"):
+            return None
+        return ((self.database.parent if self.database else self.folder) / "mlartifacts").absolute().as_uri()
 
     def reopen(self, run_id: str, params: Mapping[str, Any]) -> None:
         """Go on with a run that did not end, and that may have ended before all was known of it."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,8 @@ from mlflow import MlflowClient
 from sciuq_runner.files import read_json
 from tests.conftest import environment, program, read_metrics, run_folders
 
-SETTINGS = ("fidelity=smoke", "method.compile=never", "checkpoint_interval=0.05")
+ROOT = Path(__file__).parent.parent
+SETTINGS = ("fidelity=smoke", "method.compile=never", "gold=null", "checkpoint_interval=0.05")
 
 
 def call(folder: Path, *arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
@@ -112,3 +116,45 @@ def test_a_killed_sweep_goes_on(twelve, tmp_path):
     reference = by_seed(twelve[0])
     assert by_seed(tmp_path) == {seed: reference[seed] for seed in range(2)}
     assert not list(tmp_path.glob("runs/*/*/checkpoint.safetensors"))
+
+
+@pytest.fixture
+def postgres() -> Iterator[str]:
+    """The address of a real PostgreSQL server, started by the command that the documentation names."""
+    if not (shutil.which("postgres") or list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))):
+        pytest.skip("there is no PostgreSQL server on this machine (.ci/run installs Debian's)")
+    folder = Path(tempfile.mkdtemp(prefix="pg_", dir="/tmp"))  # a socket needs a short name
+    process = subprocess.Popen(
+        [str(ROOT / "scripts" / "postgres"), str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        address = next((line for line in process.stderr if line.startswith("MLFLOW_TRACKING_URI=")), "")
+        assert address, "scripts/postgres did not start"
+        for line in process.stderr:
+            if "ready to accept connections" in line:
+                break
+        yield address.partition("=")[2].strip().strip("'")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.cli
+def test_processes_of_submitit_write_into_postgresql(postgres, tmp_path):
+    """What SLURM would do, by submitit's local executor: one real job, and one that fails with its sentence."""
+    sweep = ("method=dens", "method.learning_rate=1e-3,1e30", "sweep=slurm_local", "gold=null")
+    found = call(tmp_path, "-m", "fidelity=smoke", *sweep, MLFLOW_TRACKING_URI=postgres)
+    assert found.returncode == 1, found.stdout + found.stderr
+    assert "Traceback" not in found.stdout + found.stderr
+    assert re.search(r"job 1 failed: .* try a smaller method.learning_rate", found.stdout)
+    assert "sweep.resume=true" in found.stdout.splitlines()[-1]
+    runs = all_runs(postgres)
+    assert sorted(run.info.status for run in runs) == ["FAILED", "FAILED", "FINISHED"]
+    (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
+    assert [run.data.tags.get("mlflow.parentRunId") for run in runs].count(parent.info.run_id) == 2
+    (done,) = (run for run in runs if run.info.status == "FINISHED")
+    assert done.data.metrics["u/id/rl2e"] > 0
+    assert done.info.artifact_uri.startswith((tmp_path / "mlartifacts").as_uri())
+    assert not (tmp_path / "mlflow.db").exists()
