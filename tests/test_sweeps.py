@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 import shutil
 import signal
@@ -15,7 +17,11 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from sciuq_runner.files import read_json
+from sciuq_runner.cli import main
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.files import read_json, write_json
+from sciuq_runner.resume import Origin, digest
+from sciuq_runner.sweep import find_sweep, identity_of, index, locked
 from tests.conftest import environment, program, read_metrics, run_folders
 
 ROOT = Path(__file__).parent.parent
@@ -158,3 +164,75 @@ def test_processes_of_submitit_write_into_postgresql(postgres, tmp_path):
     assert done.data.metrics["u/id/rl2e"] > 0
     assert done.info.artifact_uri.startswith((tmp_path / "mlartifacts").as_uri())
     assert not (tmp_path / "mlflow.db").exists()
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-m", "seed=0,1", "sweep=lokal"], "sweep=lokal does not exist: did you mean 'local'?"),
+        (["-m", "seed=0,1", "sweep=local", "sweep.jobs=0"], "sweep.jobs=0 is not valid"),
+        (["-m", "seed=0,1", "sweep=local,basic"], "sweep=local,basic names several values: a sweep runs in one way."),
+        (["sweep.resume=true"], "sweep.resume=true is for sweeps: add -m."),
+        (["search=optuna", "seed=1"], "search=optuna is for sweeps: add -m."),
+        (["-m", "search=optuna"], "search=optuna has nothing to search"),
+        (["-m", "search=optuna", "search.trials=0", "seed=0,1"], "search.trials=0 is not valid"),
+        (["-m", "search=optuna", "problem.n_validation=0", "method=hmc,ld"], "needs validation readings"),
+        (["-m", "method.n_burn=interval(1,5)"], "add search=optuna"),
+        (["-m", "search=optuna", "method.n_brun=interval(1,5)"], "method.n_brun is not a setting"),
+        (["-m", "seed=0,1", "hydra/sweeper=nope"], "hydra/sweeper=nope does not exist"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_in_a_sweep_end_in_one_sentence(arguments, sentence, tmp_path, monkeypatch, capsys):
+    """In this process, where importing is paid once."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "fidelity=smoke"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("sciuq-run: ")
+    assert said.count("\n") == 1
+    assert sentence in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_hash_of_a_configuration_knows_what_matters():
+    config = {"seed": 0, "method": {"n": 5}, "threads": 1, "tracking": {"uri": "a"}, "trust": []}
+    same = {"method": {"n": 5}, "trust": ["mine"], "seed": 0, "threads": 8, "tracking": {"uri": "b"}}
+    assert digest(config, {"a.csv": "1"}) == digest(same, {"elsewhere/a.csv": "1"})
+    assert digest(config, {}) != digest({**config, "seed": 1}, {})
+    assert digest(config, {"a.csv": "1"}) != digest(config, {"a.csv": "2"})
+
+
+def test_finished_runs_are_told_from_others(tmp_path):
+    """By hash, below all sweeps; of those that did not finish, the one with a checkpoint is the best to go on with."""
+    for name, status in {"s1/0": "FINISHED", "s1/1": "RUNNING", "s2/0": "KILLED", "single": "FINISHED"}.items():
+        Origin([], digest="b" if name == "single" else "a", status=status).write(tmp_path / name)
+    (tmp_path / "s1/1/checkpoint.safetensors").touch()
+    (tmp_path / "s1/0/metrics.json").touch()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/resume.json").write_text("{")
+    found = index(tmp_path)
+    assert {folder.relative_to(tmp_path).as_posix() for folder, _ in found["a"]} == {"s1/0", "s1/1", "s2/0"}
+    assert found["a"][-1][0] == tmp_path / "s1/1"
+    assert [origin.finished(folder) for folder, origin in found["b"]] == [False]  # its results are gone
+    assert [folder for folder, origin in found["a"] if origin.finished(folder)] == [tmp_path / "s1/0"]
+
+
+def test_a_sweep_is_found_by_its_settings(tmp_path):
+    for name, settings in {"old": ["seed=0,1"], "other": ["seed=0,1,2"], "new": ["seed=0,1"]}.items():
+        write_json(tmp_path / name / "sweep.json", {"settings": settings})
+    os.utime(tmp_path / "old", (0, 0))
+    parsed = argparse.Namespace(
+        overrides=["sweep=local", "seed=0,1", "threads=4", "sweep.resume=true"], config_dir=None
+    )
+    assert find_sweep(tmp_path, identity_of(parsed)) == tmp_path / "new"
+    assert find_sweep(tmp_path, ["seed=5"]) is None
+
+
+def test_a_sweep_that_is_at_work_is_left_alone(tmp_path):
+    with locked(tmp_path), pytest.raises(ConfigError, match="still at work"), locked(tmp_path):
+        pass
+    with locked(tmp_path):  # of a process that has ended
+        pass
