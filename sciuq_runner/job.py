@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import socket
 import threading
+import time
 import traceback
 import uuid
 from collections.abc import Iterator
@@ -20,6 +22,10 @@ from sciuq_runner.errors import first_line
 
 NOTES_VARIABLE, SWEEPER_VARIABLE = "SCIUQ_NOTES", "SCIUQ_SWEEPER"
 STOP, TRACEBACK = "stop", "traceback.txt"
+
+INTERVAL = 0.5  # seconds between two looks at the sweep
+
+_ORPHANAGE: list[threading.Thread] = []  # the thread of this process that looks after its parent
 
 log = logging.getLogger(__name__)
 
@@ -140,11 +146,12 @@ def watched() -> Iterator[None]:
     if not beside_others() or threading.current_thread() is not threading.main_thread():
         yield
         return
+    die_with_parent()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:  # Ctrl-C reaches all processes of a terminal; while there is work, its own handlers stop it
         signal.signal(number, lambda *_: None)
     done = threading.Event()
-    threading.Thread(target=watch, args=(done,), daemon=True).start()
+    threading.Thread(target=await_stop, args=(done,), daemon=True).start()
     try:
         yield
     finally:
@@ -153,14 +160,24 @@ def watched() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def watch(done: threading.Event, interval: float = 0.5) -> None:
-    """Look after the wish to end, and after the parent where that started the sweep."""
-    parent = os.getppid()
-    orphan = os.environ.get(SWEEPER_VARIABLE) == f"{socket.gethostname()}:{parent}"
-    told = False
-    while not done.wait(interval):
-        if orphan and os.getppid() != parent:
-            os.kill(os.getpid(), signal.SIGKILL)  # nobody waits for the job: sweep.resume=true goes on with it
-        if not told and stop_wanted():
-            told = True
+def await_stop(done: threading.Event) -> None:
+    """Stop the work, as Ctrl-C would, when the sweep is to end."""
+    while not done.wait(INTERVAL):
+        if stop_wanted():
             os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+
+def die_with_parent() -> None:
+    """End a process of joblib when the sweep is gone: nobody waits for it, and it would wait for jobs for ever."""
+    if _ORPHANAGE or not multiprocessing.current_process().name.startswith("Loky"):
+        return
+    sweeper = int(os.environ[SWEEPER_VARIABLE].rpartition(":")[2])
+
+    def look() -> None:
+        while os.getppid() == sweeper:
+            time.sleep(INTERVAL)
+        os.kill(os.getpid(), signal.SIGKILL)  # sweep.resume=true goes on with its job
+
+    _ORPHANAGE.append(threading.Thread(target=look, daemon=True))
+    _ORPHANAGE[0].start()

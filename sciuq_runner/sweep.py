@@ -26,7 +26,7 @@ from sciuq_runner.lock import NAME as LOCK
 from sciuq_runner.problem import Dataset
 from sciuq_runner.resume import NAME, NO_MATTER, Origin, digest, read_origin
 from sciuq_runner.schema import Count, construct
-from sciuq_runner.search import Search, SearchSettings
+from sciuq_runner.search import Search, SearchSettings, space_of
 from sciuq_runner.tracking import PARENT_VARIABLE, SWEEP_FOLDER, Tracker, guarded
 
 log = logging.getLogger(__name__)
@@ -111,12 +111,13 @@ def check_sweep(parsed: argparse.Namespace) -> bool:
             raise ConfigError(f"{item.input_line} names several values: a sweep runs in one way.")
     cfg = hydra_settings(parsed.overrides, parsed.config_dir)
     sweep = construct(SweepSettings, section(cfg.sweep), "sweep")
-    if cfg.get("search") is not None:
-        construct(SearchSettings, section(cfg.search), "search")
-        require_optuna()
     if not parsed.multirun and (sweep.resume or cfg.get("search") is not None):
         wrong = "sweep.resume=true" if sweep.resume else "search=optuna"
         raise ConfigError(f"{wrong} is for sweeps: add -m.")
+    if cfg.get("search") is not None:
+        construct(SearchSettings, section(cfg.search), "search")
+        require_optuna()
+        space_of(parse_overrides(parsed.overrides))
     return cfg.get("search") is not None
 
 
@@ -248,6 +249,8 @@ class Sweep:
         """Launch everything; a job that fails does not stop the others."""
         os.environ[SWEEPER_VARIABLE] = sweeper_id()
         os.environ[RESUME_VARIABLE] = ""
+        from hydra.core.global_hydra import GlobalHydra
+
         jobs = expand(self.parsed.overrides, self.parsed.config_dir)
         self.open()
         try:
@@ -258,6 +261,8 @@ class Sweep:
         except KeyboardInterrupt:
             self.interrupted = True
             raise
+        finally:
+            GlobalHydra.instance().clear()
 
     def open(self) -> None:
         """Compose what all jobs share, and make the launcher."""
@@ -265,13 +270,15 @@ class Sweep:
         from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
         from hydra._internal.hydra import Hydra
         from hydra._internal.utils import create_config_search_path
+        from hydra.core.config_search_path import SearchPathQuery
         from hydra.core.plugins import Plugins
         from hydra.types import HydraContext, RunMode
 
         path = create_config_search_path("pkg://sciuq_runner.conf")
         assert isinstance(path, ConfigSearchPathImpl)
         if self.parsed.config_dir:
-            path.prepend("command-line", f"file://{Path(self.parsed.config_dir).resolve()}")
+            mine = f"file://{Path(self.parsed.config_dir).resolve()}"
+            path.prepend("command-line", mine, SearchPathQuery(provider="schema"))  # as Hydra does: ours come first
         hydra = Hydra.create_main_hydra2("sciuq-run", path)
         own = [f"hydra.sweep.dir={quote(str(self.folder))}", *variables()]
         self.cfg = hydra.compose_config("config", [*self.parsed.overrides, *own], RunMode.MULTIRUN, True)
