@@ -46,6 +46,7 @@ class TrackingSettings:
     kind: Literal["mlflow", "none"] = "mlflow"
     uri: str | None = None
     experiment: str = "sciuq"
+    artifacts: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import re
 import signal
 import sys
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,7 +17,9 @@ from typing import Any, NoReturn
 
 OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-NOTES_VARIABLE, RESUME_VARIABLE = "SCIUQ_NOTES", "SCIUQ_RESUME"
+RESUME_VARIABLE = "SCIUQ_RESUME"
+VARIABLES = ("SCIUQ_NOTES", "SCIUQ_PARENT_RUN", RESUME_VARIABLE, "SCIUQ_SWEEPER", "SCIUQ_TRUST")
+"""What a job must know of the process that started it, wherever it runs."""
 
 log = logging.getLogger(__name__)
 
@@ -80,15 +81,25 @@ def run(arguments: list[str]) -> int:
     if parsed.cfg or parsed.info:
         _start_hydra(arguments)
         return OK
-    folder = None if parsed.multirun else named_folder(parsed.overrides)
+    if parsed.multirun:
+        from sciuq_runner.sweep import run_sweep
+
+        return run_sweep(parsed, tracker)
+    folder = named_folder(parsed.overrides)
     with tempfile.TemporaryDirectory(prefix="sciuq_") as notes, held(folder):
         if folder is not None and not resumes:
             refuse_used(folder)
-        os.environ[NOTES_VARIABLE] = notes
+        os.environ["SCIUQ_NOTES"] = notes
         os.environ[RESUME_VARIABLE] = "yes" if resumes else ""
-        with _parent_run(tracker if parsed.multirun else None, parsed.overrides, notes):
-            _start_hydra(arguments)
+        _start_hydra([*arguments, *variables()])
         return worst_status(notes)
+
+
+def variables() -> list[str]:
+    """Overrides that carry our variables into every job; what a configuration file says of them has no effect."""
+    from sciuq_runner.composition import quote
+
+    return [f"hydra.job.env_set.{name}={quote(os.environ.get(name, ''))}" for name in VARIABLES]
 
 
 def named_folder(overrides: Sequence[str]) -> Path | None:
@@ -147,9 +158,10 @@ def refuse_flags(parsed: argparse.Namespace) -> None:
 
 
 def worst_status(notes: str) -> int:
-    """The exit status of all jobs, wherever they ran: each leaves a note."""
-    found = [int(path.read_text()) for path in Path(notes).iterdir()]
-    return max(found, default=FAILED)
+    """The exit status of what was done: it leaves a note."""
+    from sciuq_runner.job import read_notes
+
+    return max((note.status for note in read_notes(Path(notes))), default=FAILED)
 
 
 def resumed(arguments: list[str]) -> list[str]:
@@ -178,14 +190,16 @@ def check(parsed: argparse.Namespace) -> Any:
     from sciuq_runner.assembly import assemble, prepare
     from sciuq_runner.errors import ConfigError, first_line
     from sciuq_runner.memory import is_shortage
+    from sciuq_runner.sweep import check_sweep, require_validation
     from sciuq_runner.tracking import open_tracker
 
+    searches = check_sweep(parsed)
     tracker = None
     for index, config in enumerate(configs):
         allow_modules(config["trust"])
         built = assemble(config)
         try:
-            prepare(built)
+            dataset, _ = prepare(built)
         except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
             if not is_shortage(error):
                 raise
@@ -193,6 +207,8 @@ def check(parsed: argparse.Namespace) -> Any:
                 f"There is not enough memory for the data of this problem ({first_line(error)}): choose fewer "
                 "readings and test points under problem, or a smaller model."
             ) from error
+        if searches:
+            require_validation(dataset)
         tracker = open_tracker(built.tracking) if index == 0 else tracker
     if tracker is not None:
         tracker.connect()
@@ -229,21 +245,31 @@ def _start_hydra(arguments: list[str]) -> None:
 
 
 def task(cfg: Any) -> float | None:
-    """One job of Hydra: a run with its folder, its log and its place in MLflow. Returns its validation score."""
+    """What Hydra calls for a single run. Returns its validation score."""
+    from sciuq_runner.job import Note
+
+    status, score = FAILED, None
+    try:
+        status, score = perform(cfg)
+    finally:
+        Note("", status, score=score).leave()
+    return score
+
+
+def perform(cfg: Any) -> tuple[int, float | None]:
+    """A run with its folder, its log and its place in MLflow: exit status and validation score."""
     from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
 
     from sciuq_runner.assembly import assemble
     from sciuq_runner.composition import original, plain, register_resolvers
     from sciuq_runner.datafiles import digests
     from sciuq_runner.errors import ConfigError
-    from sciuq_runner.resume import Origin
+    from sciuq_runner.resume import Origin, digest
     from sciuq_runner.tracking import open_tracker
 
     register_resolvers()
     job = HydraConfig.get()
     folder = Path(job.runtime.output_dir)
-    status, headline = FAILED, None
     try:
         if not os.environ.get(RESUME_VARIABLE):
             refuse_used(folder)
@@ -258,23 +284,12 @@ def task(cfg: Any) -> float | None:
             tracker.connect()
         sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
         data = digests(built.problem.data_files)
-        origin = Origin(original(job.overrides.task, config), sources[0] if sources else None, data=data)
-        status, headline = work(built, folder, choices, tracker, origin)
+        overrides = original(job.overrides.task, config)
+        origin = Origin(overrides, sources[0] if sources else None, data=data, digest=digest(config, data))
+        return work(built, folder, choices, tracker, origin)
     except ConfigError as error:
-        status = WRONG_INPUT
         log.error("%s", error)
-    finally:
-        leave_note(status)
-    if status == INTERRUPTED and job.mode == RunMode.MULTIRUN:
-        raise KeyboardInterrupt  # the person wants the sweep to end, not one job of it
-    return headline
-
-
-def leave_note(status: int) -> None:
-    """Tell the process that started the sweep how this job ended."""
-    notes = os.environ.get(NOTES_VARIABLE)
-    if notes and os.path.isdir(notes):
-        (Path(notes) / f"{os.getpid()}_{uuid.uuid4().hex}").write_text(str(status))
+        return WRONG_INPUT, None
 
 
 def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin: Any) -> tuple[int, float | None]:
@@ -288,7 +303,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.pretraining import Store
     from sciuq_runner.record import describe
     from sciuq_runner.resume import read_origin
-    from sciuq_runner.tracking import PARENT_VARIABLE, guarded
+    from sciuq_runner.tracking import PARENT_VARIABLE, RUN_FOLDER, guarded
     from sciuq_runner.uris import without_credentials
 
     loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
@@ -296,13 +311,15 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     record = describe(built.config, choices, folder)
     if tracker is not None:
         place = {"uri": without_credentials(tracker.uri), "experiment": tracker.experiment}
-        record = replace(record, **place, parent=os.environ.get(PARENT_VARIABLE))
+        record = replace(record, **place, parent=os.environ.get(PARENT_VARIABLE) or None)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
     remove_partial(folder)
 
     def open_run() -> None:
         if earlier is not None and earlier.mlflow_run is not None:
-            tracker.reopen(earlier.mlflow_run)
+            tracker.reopen(earlier.mlflow_run, record.params)
+        elif os.environ.get(RESUME_VARIABLE):  # killed before its folder could say which run it is
+            tracker.start_or_reopen(record.name, record.tags, record.params, RUN_FOLDER)
         else:
             tracker.start(record.name, record.tags, record.params)
 
@@ -311,10 +328,10 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
         opened = guarded(open_run, "open the run")
         known = tracker.run_id or known
         tracker = tracker if opened else None
-    record = replace(record, run=known)
+    record, origin = replace(record, run=known), replace(origin, mlflow_run=known)
     try:
         record.write(folder)
-        replace(origin, mlflow_run=known).write(folder)
+        origin.write(folder)
         with stop_on_signal(loop.request_stop):
             outcome = execute(built, folder, loop, choices, Store(Path(PRETRAINED), tracker))
             status = "KILLED" if outcome.interrupted else "FINISHED"
@@ -324,6 +341,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
         if outcome.interrupted:
             log.warning("Stopped early: what was computed until then is in the run folder.")
             return INTERRUPTED, None
+        origin = replace(origin, score=outcome.headline)
         return OK, outcome.headline
     except RunError as error:
         log.error("%s", error)
@@ -345,6 +363,10 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
         if tracker is not None:
             guarded(lambda: tracker.log_file(folder / "run.log"), "store the log")
             guarded(lambda: tracker.end(status), "close the run")
+        with suppress(OSError):
+            replace(origin, status=status).write(folder)
+            if status == "FINISHED":
+                loop.forget()
 
 
 @contextmanager
@@ -365,33 +387,6 @@ def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _parent_run(tracker: Any, overrides: Sequence[str], notes: str) -> Iterator[None]:
-    """The run in MLflow that holds the jobs of a sweep."""
-    from sciuq_runner.tracking import PARENT_VARIABLE, guarded
-
-    if tracker is None:
-        yield
-        return
-    opened = guarded(
-        lambda: tracker.start("sweep", {"sweep": " ".join(overrides)}, {"overrides": " ".join(overrides)}),
-        "open the parent run of the sweep",
-    )
-    if opened:
-        os.environ[PARENT_VARIABLE] = tracker.run_id
-    status = "FAILED"
-    try:
-        yield
-        status = "FINISHED" if worst_status(notes) == OK else "FAILED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    finally:
-        os.environ.pop(PARENT_VARIABLE, None)
-        if opened:
-            guarded(lambda: tracker.end(status), "close the parent run of the sweep")
 
 
 if __name__ == "__main__":

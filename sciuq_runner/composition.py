@@ -19,6 +19,9 @@ from sciuq_runner.uris import kept_uri
 CONFIG_MODULE = "sciuq_runner.conf"
 USER_PROBLEM = "sciuq_runner.problems.user.UserProblem"
 
+EXTRAS = {"joblib": "joblib", "submitit_slurm": "slurm", "submitit_local": "slurm", "ray": "ray"}
+"""What to install for each launcher."""
+
 _ADOPTED: dict[str, Path] = {}  # files that became choices of the group problem
 
 
@@ -211,8 +214,8 @@ def quote(text: str) -> str:
     return f"'{escaped}'"
 
 
-NOT_SETTINGS = ("hydra", "tuned", "tuned_model", "tuned_triple", "architecture", "experiment")
-"""Groups that only change settings of others."""
+NOT_SETTINGS = ("hydra", "tuned", "tuned_model", "tuned_triple", "architecture", "experiment", "sweep", "search")
+"""Groups that only change settings of others, or are not about a single run."""
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
@@ -229,24 +232,55 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in values.items() if key not in NOT_SETTINGS}
 
 
-def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
-    """The overrides of every job of a sweep; empty if a sweeper chooses them as it goes."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+def is_of_hydra(override: str) -> bool:
+    """Whether an override is about Hydra itself."""
+    return override.lstrip("+~").startswith(("hydra.", "hydra/"))
+
+
+def parse_overrides(overrides: Sequence[str]) -> list[Any]:
+    """Overrides as Hydra reads them; a mistake is a sentence."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    parser = OverridesParser.create()
     try:
-        parsed = parser.parse_overrides(list(overrides))
-        fixed = [text for text, item in zip(overrides, parsed, strict=True) if not item.is_sweep_override()]
-        sweeper = compose(fixed, config_dir, with_hydra=True).hydra.sweeper
-        if not str(sweeper.get("_target_", "")).endswith("BasicSweeper"):
-            return [fixed]
-        params = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
-        given = {item.key_or_group for item in parsed}
-        kept = [text for text in params if text.split("=")[0] not in given]
-        batches = BasicSweeper.split_arguments(parser.parse_overrides([*kept, *overrides]), None)
+        return list(OverridesParser.create().parse_overrides(list(overrides)))
     except HydraException as error:
+        raise ConfigError(explain(error, overrides, None)) from error
+
+
+def hydra_settings(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
+    """What all jobs of a sweep share, with Hydra's own part."""
+    from hydra.core.hydra_config import HydraConfig
+
+    parsed = parse_overrides(overrides)
+    fixed = [text for text, item in zip(overrides, parsed, strict=True) if not item.is_sweep_override()]
+    cfg = compose(fixed, config_dir, with_hydra=True)
+    HydraConfig.instance().set_config(cfg)  # for interpolations such as ${hydra:runtime.choices.problem}
+    return cfg
+
+
+def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
+    """The overrides of every job of a sweep; of one to check, where they are chosen as it goes."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.errors import HydraException
+
+    parsed = parse_overrides(overrides)
+    shared = hydra_settings(overrides, config_dir)
+    if not str(shared.hydra.sweeper.get("_target_", "")).endswith("BasicSweeper"):
+        raise ConfigError("hydra/sweeper cannot be chosen: use search=optuna, or none for every combination.")
+    if shared.get("search") is not None:
+        from sciuq_runner.search import first_values
+
+        fixed = [text for text, item in zip(overrides, parsed, strict=True) if not item.is_sweep_override()]
+        return [[*fixed, *first_values(parsed)]]
+    params = [f"{key}={value}" for key, value in (shared.hydra.sweeper.get("params") or {}).items()]
+    given = {item.key_or_group for item in parsed}
+    kept = [text for text in params if text.split("=")[0] not in given]
+    try:
+        batches = BasicSweeper.split_arguments(parse_overrides([*kept, *overrides]), None)
+    except HydraException as error:
+        if "does not support sweep type" in str(error):
+            raise ConfigError("interval(…) is for a search: add search=optuna, or list values.") from error
         raise ConfigError(explain(error, overrides, config_dir)) from error
     return [list(job) for batch in batches for job in batch]
 
@@ -263,6 +297,9 @@ def explain(error: Exception, overrides: Sequence[str], config_dir: str | None) 
         return f"A configuration file is not valid YAML: {_line(error)}"
     options = getattr(error, "options", None)
     missing = getattr(error, "missing_cfg_file", None)
+    if missing and str(missing).startswith("hydra/launcher/"):
+        extra = EXTRAS.get(str(missing).rpartition("/")[2], "")
+        return f"this sweep needs packages that are not installed: pip install 'sciuq-runner[{extra}]'."
     if missing and options:
         group, _, name = str(missing).rpartition("/")
         return f"{group}={name} does not exist: {nearest(name, options)}"

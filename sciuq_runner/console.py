@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from sciuq_runner.job import beside_others
 from sciuq_runner.loop import BarDisplay, Display, LogDisplay
 from sciuq_runner.results import NOT_QUANTITIES
+
+if TYPE_CHECKING:
+    from sciuq_runner.sweep import Row
 
 SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
 
@@ -29,8 +33,8 @@ class ConsoleHandler(logging.StreamHandler):
 
 
 def make_display() -> Display:
-    """A bar on a terminal, plain lines otherwise."""
-    return BarDisplay() if sys.stdout.isatty() else LogDisplay()
+    """A bar on a terminal, plain lines otherwise, and where several jobs share the terminal."""
+    return BarDisplay() if sys.stdout.isatty() and not beside_others() else LogDisplay()
 
 
 def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | None) -> None:
@@ -68,6 +72,34 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
     print(f"results: {folder}")
     if ui_command:
         print(f"compare runs: {ui_command}")
+
+
+def print_sweep(
+    rows: Sequence[Row], folder: Path, ui_command: str | None, best: tuple[list[str], float] | None
+) -> None:
+    """How every job of a sweep ended, and what to do about those that failed."""
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    table = Table(title="Sweep", title_justify="left")
+    table.add_column("job", justify="right")
+    table.add_column("settings", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    table.add_column(next((row.metric for row in rows if row.metric), "rl2e"), justify="right", no_wrap=True)
+    table.add_column("validation nll", justify="right", no_wrap=True)
+    table.add_column("run", overflow="fold")
+    for row in rows:
+        where = row.run or (row.folder if row.value is not None else "")
+        table.add_row(str(row.job), row.settings, row.status, _number(row.value), _number(row.score), where)
+    console.print(table)
+    failed = [row for row in rows if not row.status.startswith("finished")]
+    for row in failed:
+        print(f"job {row.job} {row.status}: {row.sentence or 'before it began'}")
+    if best is not None:
+        print(f"best settings: {' '.join(best[0])} (validation nll {_number(best[1])})")
+    print(f"results: {folder}")
+    if ui_command:
+        print(f"compare runs: {ui_command}")
+    if failed:
+        print("to go on with what is left, give the same command with sweep.resume=true")
 
 
 def _number(value: float | None) -> str:

@@ -6,13 +6,25 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-GROUPS = ("problem", "model", "method", "calibration", "fidelity", "tracking", "architecture", "experiment")
+GROUPS = (
+    "problem",
+    "model",
+    "method",
+    "calibration",
+    "fidelity",
+    "tracking",
+    "architecture",
+    "experiment",
+    "sweep",
+    "search",
+)
 
 EXAMPLES = """\
 Examples:
   sciuq-run problem=function method=hmc
   sciuq-run problem=function method=dens method.n_members=20 fidelity=paper seed=3
   sciuq-run -m problem=function method=hmc,dens seed='range(0,5)'
+  sciuq-run -m problem=function method=hmc,dens seed='range(0,5)' sweep=local sweep.resume=true
 """
 
 OPTIONS = """\

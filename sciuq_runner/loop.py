@@ -94,6 +94,11 @@ class Loop:
                 self.failed = True
         self.saved = time.monotonic()
 
+    def forget(self) -> None:
+        """Remove the checkpoint, when all that follows from it is safe."""
+        if self.checkpoint is not None:
+            self.checkpoint.unlink(missing_ok=True)
+
     def steps(self, name: str, total: int, stride: int = 1) -> Iterator[int]:
         """Count to ``total`` in strides, showing progress, until done or asked to stop."""
         self.numbers = {}

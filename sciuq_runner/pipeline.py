@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from sciuq_runner import files, metrics
 from sciuq_runner.assembly import CalibrationSettings, Run, prepare
@@ -122,7 +123,6 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
     files.write_json(folder / METRICS, results)  # the last file: a folder that has it is complete
-    (folder / CHECKPOINT).unlink(missing_ok=True)
     for warning in warnings:
         log.warning(warning)
     return Outcome(results, loop.interrupted, validation_nll(target, posterior, dataset))
@@ -267,6 +267,8 @@ def share_threads(target: Target, threads: int | None) -> None:
     small = target.size * target.n_readings < 2_000_000
     torch.set_num_threads(1 if small else available)
     workers.set(available if small else 1)
+    if threads is not None:
+        threadpool_limits(threads)  # of numpy and scipy: jobs side by side must not fight
 
 
 def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[dict[str, float], list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -37,6 +38,13 @@ class Store:
     def path(self, key: str) -> Path:
         return self.folder / f"{key}.safetensors"
 
+    def alone(self, key: str) -> AbstractContextManager[object]:
+        """Jobs side by side that need the same product wait for the first to make it."""
+        from filelock import FileLock
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(self.folder / f"{key}.lock")
+
     def find(self, key: str) -> tuple[dict[str, Tensor], str] | None:
         """The product and where it was found."""
         path = self.path(key)
@@ -65,16 +73,17 @@ def pretrain(model: BoundModel, store: Store, folder: Path, loop: Loop) -> dict[
     arrays: dict[str, Array] = {}
     for stage in stages:
         key = stage.key()
-        found = store.find(key)
-        if found is not None:
-            stage.load(found[0])
-            log.info("Pre-training was done before: reusing %s.", found[1])
-        else:
-            log.info("Pre-training the model; it will be found again as %s.", store.path(key))
-            product = train(stage, key, folder, loop)
-            stage.load(product)
-            store.keep(key, product)
-            reused = False
+        with store.alone(key):
+            found = store.find(key)
+            if found is not None:
+                stage.load(found[0])
+                log.info("Pre-training was done before: reusing %s.", found[1])
+            else:
+                log.info("Pre-training the model; it will be found again as %s.", store.path(key))
+                product = train(stage, key, folder, loop)
+                stage.load(product)
+                store.keep(key, product)
+                reused = False
         checkpoint(folder, key).unlink(missing_ok=True)
         judged = stage.judge()
         numbers |= judged[0]

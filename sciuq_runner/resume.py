@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from sciuq_runner import files
+from sciuq_runner import __version__, files
 from sciuq_runner.composition import quote
 from sciuq_runner.datafiles import changed
 from sciuq_runner.errors import ConfigError
@@ -16,18 +19,39 @@ from sciuq_runner.schema import construct
 
 NAME = "resume.json"
 
+NO_MATTER = ("tracking", "sweep", "threads", "checkpoint_interval", "trust")
+"""Settings that do not change what a run finds."""
+
 
 @dataclass(frozen=True)
 class Origin:
-    """How a run was started, which run of MLflow it is, and the SHA-256 of every data file that it reads."""
+    """How a run was started, which run of MLflow it is, and the SHA-256 of every data file that it reads.
+
+    ``digest`` stands for its configuration; ``status`` is that of MLflow, and ``score`` on validation readings is there
+    when it has finished.
+    """
 
     overrides: list[str]
     config_dir: str | None = None
     mlflow_run: str | None = None
     data: dict[str, str] = field(default_factory=dict)
+    digest: str = ""
+    status: str = "RUNNING"
+    score: float | None = None
+
+    def finished(self, folder: Path) -> bool:
+        """Whether all results are in the folder, and in MLflow where they go there."""
+        return self.status == "FINISHED" and (folder / "metrics.json").is_file()
 
     def write(self, folder: Path) -> None:
         files.write_json(folder / NAME, asdict(self))
+
+
+def digest(config: Mapping[str, Any], data: Mapping[str, str]) -> str:
+    """The hash of a resolved configuration and of its data: runs that share it find the same."""
+    kept = {key: value for key, value in config.items() if key not in NO_MATTER}
+    text = json.dumps([__version__, kept, sorted(data.values())], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def read_origin(folder: Path) -> Origin | None:

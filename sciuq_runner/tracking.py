@@ -24,6 +24,7 @@ from sciuq_runner.uris import hide_password, server_of, with_credentials
 log = logging.getLogger(__name__)
 
 PARENT_VARIABLE = "SCIUQ_PARENT_RUN"
+RUN_FOLDER, SWEEP_FOLDER = "run_folder", "sweep_folder"  # tags
 MAX_PARAM = 500
 OUTPUTS = (
     "predictions.npz",
@@ -45,14 +46,15 @@ def open_tracker(settings: TrackingSettings, folder: Path | None = None) -> Trac
     """The tracker that the settings ask for; None for ``tracking=none``."""
     if settings.kind == "none":
         return None
-    return Tracker(with_credentials(settings.uri), settings.experiment, folder or Path.cwd())
+    here = folder or Path.cwd()
+    return Tracker(with_credentials(settings.uri), settings.experiment, here, settings.artifacts)
 
 
 class Tracker:
     """One experiment of one MLflow store, created on first use."""
 
-    def __init__(self, uri: str | None, experiment: str, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, uri: str | None, experiment: str, folder: Path, artifacts: str | None = None) -> None:
+        self.folder, self.artifact_store = folder, artifacts
         self.uri = uri or f"sqlite:///{folder / 'mlflow.db'}"
         self.experiment = experiment
         self.run_id: str | None = None
@@ -86,6 +88,10 @@ class Tracker:
                 self.find_experiment()
         except Exception as error:  # drivers, servers and files fail in ways of their own
             reason = complaint(error)
+            if "psycopg" in reason and isinstance(error, ImportError):
+                raise ConfigError(
+                    "PostgreSQL needs packages that are not installed: pip install 'sciuq-runner[postgres]'."
+                ) from error
             raise ConfigError(
                 f"tracking.uri={hide_password(self.uri)} cannot be used ({reason}): start the server, name another, "
                 "or run with tracking=none."
@@ -99,28 +105,75 @@ class Tracker:
         self.client = MlflowClient(self.uri)
         found = self.client.get_experiment_by_name(self.experiment)
         if found is None:
-            location = (self.database.parent / "mlartifacts").as_uri() if self.database else None
-            self.experiment_id = self.client.create_experiment(self.experiment, location)
+            self.experiment_id = self.client.create_experiment(self.experiment, self.artifact_location())
             return
         self.experiment_id = found.experiment_id
         if found.lifecycle_stage == "deleted":
             self.client.restore_experiment(self.experiment_id)
 
-    def reopen(self, run_id: str) -> None:
-        """Go on with a run that did not end."""
+    def artifact_location(self) -> str | None:
+        """Where the files of a new experiment go; None leaves it to the server."""
+        if self.artifact_store is not None:
+            return (
+                self.artifact_store if "://" in self.artifact_store else Path(self.artifact_store).absolute().as_uri()
+            )
+        if self.uri.startswith("http"):
+            return None
+        return ((self.database.parent if self.database else self.folder) / "mlartifacts").absolute().as_uri()
+
+    def reopen(self, run_id: str, params: Mapping[str, Any]) -> None:
+        """Go on with a run that did not end, and that may have ended before all was known of it."""
+        known = self.client.get_run(run_id).data.params
         self.client.update_run(run_id, "RUNNING")
         self.run_id = run_id
+        self.log_params({key: value for key, value in params.items() if key not in known})
+
+    def start_or_reopen(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any], tag: str) -> None:
+        """Go on with the run that has the same value of one tag, if there is one; otherwise open one."""
+        found = self.tagged(tag, tags[tag])
+        if found:
+            self.reopen(found[0].info.run_id, params)
+        else:
+            self.start(name, tags, params)
+
+    def tagged(self, tag: str, value: str) -> list[Any]:
+        """Runs of the experiment by the value of a tag, newest first."""
+        mark = '"' if "'" in value else "'"
+        return list(self.client.search_runs([self.experiment_id], f"tags.`{tag}` = {mark}{value}{mark}"))
+
+    def close_children(self, is_alive: Callable[[str], bool], parent: str | None = None) -> None:
+        """Mark runs below this one (or ``parent``) as killed that are running by name only."""
+        for run in self.tagged("mlflow.parentRunId", parent or str(self.run_id)):
+            if run.info.status == "RUNNING" and not is_alive(run.data.tags.get(RUN_FOLDER, "")):
+                self.client.set_terminated(run.info.run_id, "KILLED")
+
+    def close_sweep(self, folder: Path, is_alive: Callable[[str], bool]) -> None:
+        """Mark the runs of a sweep as killed whose process is gone."""
+        for run in self.tagged(SWEEP_FOLDER, str(folder)):
+            self.close_children(is_alive, run.info.run_id)
+            if run.info.status == "RUNNING":
+                self.client.set_terminated(run.info.run_id, "KILLED")
+
+    def link(self, run_id: str) -> str:
+        """Where a run is shown: by the server, or by the UI that the person starts."""
+        server = server_of(self.uri) or "http://127.0.0.1:5000"
+        return f"{server}/#/experiments/{self.experiment_id}/runs/{run_id}"
 
     def start(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any], started: int | None = None) -> None:
         """Open the run, with all that is known before the work."""
-        from mlflow.entities import Param
-
         extra = {"mlflow.runName": name, "git_commit": git_commit(), "sciuq_runner": __version__}
         parent = os.environ.get(PARENT_VARIABLE)
         if parent:
             extra["mlflow.parentRunId"] = parent
         run = self.client.create_run(self.experiment_id, started, {**extra, **tags}, name)
         self.run_id = run.info.run_id
+        self.log_params(params)
+
+    def log_params(self, params: Mapping[str, Any]) -> None:
+        """All that was chosen, in as many batches as MLflow asks for."""
+        from mlflow.entities import Param
+
+        assert self.run_id is not None
         entries = [Param(key, str(value)[:MAX_PARAM]) for key, value in params.items()]
         for start in range(0, len(entries), 100):
             self.client.log_batch(self.run_id, params=entries[start : start + 100])
@@ -352,7 +405,7 @@ def run_folder(run_id: str) -> Path | None:
         tracker = existing_store()
         if tracker is None:
             return None
-        return Path(tracker.client.get_run(run_id).data.tags["run_folder"])
+        return Path(tracker.client.get_run(run_id).data.tags[RUN_FOLDER])
     except Exception as error:  # no such run, no such store, or not one of ours
         log.debug("run %s not found: %s", run_id, error)
         return None

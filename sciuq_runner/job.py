@@ -1,0 +1,183 @@
+"""One job of a sweep, in whatever process and on whatever machine a launcher runs it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sciuq_runner.errors import first_line
+
+NOTES_VARIABLE, SWEEPER_VARIABLE = "SCIUQ_NOTES", "SCIUQ_SWEEPER"
+STOP, TRACEBACK = "stop", "traceback.txt"
+
+INTERVAL = 0.5  # seconds between two looks at the sweep
+
+_ORPHANAGE: list[threading.Thread] = []  # the thread of this process that looks after its parent
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Note:
+    """How a job ended, for the process that started it: exit status, why it failed, and its validation score."""
+
+    folder: str
+    status: int
+    sentence: str = ""
+    score: float | None = None
+
+    def leave(self) -> None:
+        """Write it where the process that started the job looks for it."""
+        notes = os.environ.get(NOTES_VARIABLE)
+        if notes and os.path.isdir(notes):
+            name = uuid.uuid4().hex
+            part = Path(notes) / f".{name}"
+            part.write_text(json.dumps(asdict(self)), encoding="utf-8")
+            part.rename(Path(notes) / f"{name}.json")
+
+
+def read_notes(notes: Path) -> list[Note]:
+    """All notes that were left so far, in the order in which they were."""
+    paths = sorted(notes.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    return [Note(**json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+
+
+def job(cfg: Any) -> float | None:
+    """What launchers call. It does not raise, so that no launcher gives up the others; returns the validation score."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from sciuq_runner.cli import FAILED, INTERRUPTED
+
+    runtime = HydraConfig.get().runtime
+    folder = Path(runtime.output_dir)
+    os.chdir(runtime.cwd)  # names of files are relative to the folder in which the sweep was started
+    status, score = FAILED, None
+    with heard() as errors, watched():
+        try:
+            status, score = do_or_find(cfg, folder)
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        except Exception as error:  # a mistake of ours: the others go on
+            (folder / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
+            log.error("%s: %s (see %s)", type(error).__name__, first_line(error), folder / TRACEBACK)
+    Note(str(folder), status, errors[-1] if errors else "", score).leave()
+    if status == INTERRUPTED and not beside_others():
+        raise KeyboardInterrupt  # the person wants the sweep to end, not one job of it
+    return score
+
+
+def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
+    """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
+    from filelock import FileLock
+
+    from sciuq_runner.cli import INTERRUPTED, OK, RESUME_VARIABLE, perform
+    from sciuq_runner.lock import NAME as LOCK
+    from sciuq_runner.results import METRICS
+    from sciuq_runner.resume import read_origin
+
+    with FileLock(folder / LOCK):
+        if stop_wanted():
+            return INTERRUPTED, None
+        before = read_origin(folder)
+        if before is not None and before.finished(folder):
+            return OK, before.score
+        if before is not None:  # a queue that starts a job twice means the same job
+            os.environ[RESUME_VARIABLE] = "yes"
+            (folder / METRICS).unlink(missing_ok=True)  # until it has ended, there is no result
+        return perform(cfg)
+
+
+def sweeper_id() -> str:
+    """Machine and process of whoever starts a sweep."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def beside_others() -> bool:
+    """Whether this is a job in another process than that of the sweep."""
+    return os.environ.get(SWEEPER_VARIABLE, "") not in ("", sweeper_id())
+
+
+def stop_wanted() -> bool:
+    """Whether the person at the terminal has asked the sweep to end."""
+    return (Path(os.environ.get(NOTES_VARIABLE, "")) / STOP).exists()
+
+
+class Listener(logging.Handler):
+    """Keeps what was said in errors."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """The sentences of errors that are logged meanwhile."""
+    listener = Listener()
+    logging.getLogger().addHandler(listener)
+    try:
+        yield listener.lines
+    finally:
+        logging.getLogger().removeHandler(listener)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """In a process of its own, a job ends early when the sweep is to end, and dies with the process that started it.
+
+    In that process itself the signals of the terminal do this.
+    """
+    if not beside_others() or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    die_with_parent()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:  # Ctrl-C reaches all processes of a terminal; while there is work, its own handlers stop it
+        signal.signal(number, lambda *_: None)
+    done = threading.Event()
+    threading.Thread(target=await_stop, args=(done,), daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def await_stop(done: threading.Event) -> None:
+    """Stop the work, as Ctrl-C would, when the sweep is to end."""
+    while not done.wait(INTERVAL):
+        if stop_wanted():
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+
+def die_with_parent() -> None:
+    """End a process of joblib when the sweep is gone: nobody waits for it, and it would wait for jobs for ever."""
+    if _ORPHANAGE or not multiprocessing.current_process().name.startswith("Loky"):
+        return
+    sweeper = int(os.environ[SWEEPER_VARIABLE].rpartition(":")[2])
+
+    def look() -> None:
+        while os.getppid() == sweeper:
+            time.sleep(INTERVAL)
+        os.kill(os.getpid(), signal.SIGKILL)  # sweep.resume=true goes on with its job
+
+    _ORPHANAGE.append(threading.Thread(target=look, daemon=True))
+    _ORPHANAGE[0].start()
