@@ -234,6 +234,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     """Do the run under the eyes of MLflow and of the person at the terminal: exit status and validation score."""
     from sciuq_runner.console import make_display, print_summary
     from sciuq_runner.errors import RunError
+    from sciuq_runner.identity import TAG, configuration_hash
     from sciuq_runner.loop import Loop
     from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
     from sciuq_runner.pretraining import Store
@@ -247,7 +248,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     seed = str(built.settings.seed)
     model = "" if choices["model"] == DEFAULT_MODEL else choices["model"]
     name = " ".join(part for part in (choices["problem"], case, model, choices["method"], f"seed {seed}") if part)
-    tags = {**choices, "case": case, "seed": seed, "run_folder": str(folder)}
+    tags = {**choices, "case": case, "seed": seed, "run_folder": str(folder), TAG: configuration_hash(built.config)}
     params = flatten_params(built.config, choices)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
 

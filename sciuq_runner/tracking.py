@@ -20,6 +20,7 @@ from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.files import write_atomically
+from sciuq_runner.identity import TAG, configuration_hash
 
 log = logging.getLogger(__name__)
 
@@ -194,6 +195,21 @@ class Tracker:
             if before is not None:
                 os.environ["MLFLOW_TRACKING_URI"] = before
 
+    def finished(self) -> dict[str, str]:
+        """The finished runs of the experiment by the hash of their configuration: the id of the last one."""
+        found: dict[str, str] = {}
+        token: str | None = None
+        while True:
+            part = self.client.search_runs(
+                [self.experiment_id], "attributes.status = 'FINISHED'", max_results=1000, page_token=token
+            )
+            for run in part:  # the latest come first
+                if TAG in run.data.tags:
+                    found.setdefault(run.data.tags[TAG], run.info.run_id)
+            token = part.token
+            if not token:
+                return found
+
     def end(self, status: Status) -> None:
         """Close the run."""
         if self.run_id is not None:
@@ -294,8 +310,9 @@ def log_recalibration(run_id: str, metrics: Mapping[str, Any], folder: Path) -> 
         original = tracker.client.get_run(run_id)
         choices = metrics["config"]["choices"]
         ours = {key: value for key, value in original.data.tags.items() if not key.startswith("mlflow.")}
-        tags = {**ours, "calibration": choices["calibration"], "mlflow.parentRunId": run_id}
         config = {key: value for key, value in metrics["config"].items() if key != "choices"}
+        own = {"calibration": choices["calibration"], TAG: configuration_hash(config), "mlflow.parentRunId": run_id}
+        tags = {**ours, **own}
         tracker.experiment_id = original.info.experiment_id
         tracker.start(f"{original.info.run_name}, {choices['calibration']}", tags, flatten_params(config, choices))
         try:
