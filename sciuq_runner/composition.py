@@ -137,7 +137,7 @@ def quote(text: str) -> str:
     return f"'{escaped}'"
 
 
-NOT_SETTINGS = ("hydra", "tuned", "tuned_model", "tuned_triple", "architecture", "experiment")
+NOT_SETTINGS = ("hydra", "tuned", "tuned_model", "tuned_triple", "technique", "architecture", "experiment")
 """Groups that only change settings of others."""
 
 

@@ -116,6 +116,8 @@ class Result:
                 parts = self.mean[mask], self.std[mask], self.test_y[mask], reference
                 values = metrics.evaluate(*parts, standard, self.clean_rl2e)
                 found[f"{prefix}{split}"] = values | self.relative_errors(mask, standard)
+        for split, mask in self.known_splits.items():
+            found[split]["epistemic_std"] = float(np.sqrt(np.mean(np.square(self.epistemic_std[mask]))))
         return found
 
     def relative_errors(self, mask: Array, standard: Standard) -> dict[str, float]:
