@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from sciuq_runner import help as help_text
@@ -15,6 +15,26 @@ from sciuq_runner.tracking import MAX_PARAM, flatten_params
 
 GROUP = "experiment/paper"
 FIDELITIES = ("smoke", "quick", "paper")
+ORDER = (  # that of the paper; a job that several share belongs to the first
+    "function_known",
+    "epistemic_growth",
+    "network_size",
+    "calibration_size",
+    "function_unknown",
+    "function_heteroscedastic",
+    "function_student_t",
+    "mixed_pde_standard",
+    "mixed_pde_additional",
+    "spde_clean",
+    "spde_noisy",
+    "forward_n15",
+    "forward_n6",
+    "darcy_noisy",
+    "darcy_ood",
+    "darcy_clean",
+    "cost",
+    "cost_gpu",
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +87,8 @@ def same(a: str, b: str) -> bool:
 
 def presets() -> dict[str, str]:
     """The names of all presets, with what each is."""
-    return dict(sorted(help_text.options(GROUP, None)))
+    found = dict(help_text.options(GROUP, None))
+    return {name: found[name] for name in ORDER}
 
 
 def check_names(names: Iterable[str]) -> list[str]:
@@ -77,10 +98,11 @@ def check_names(names: Iterable[str]) -> list[str]:
     for name in wanted:
         if name not in known:
             raise ConfigError(f"{name} is no experiment of the paper: {nearest(name, known)} --list shows them all.")
-    return list(dict.fromkeys(wanted))
+    return [name for name in known if name in wanted]
 
 
-def jobs_of(preset: str, fidelity: str) -> list[Job]:
+@cache
+def jobs_of(preset: str, fidelity: str) -> tuple[Job, ...]:
     """The jobs of one preset."""
     register_resolvers()
     fixed = [f"experiment=paper/{preset}", f"fidelity={fidelity}", "seed=0"]
@@ -88,7 +110,7 @@ def jobs_of(preset: str, fidelity: str) -> list[Job]:
     for overrides in expand(fixed, None):
         choices = tuple(text for text in overrides if text not in fixed)
         found.append(Job(preset, choices, plain(compose(overrides, None))))
-    return found
+    return tuple(found)
 
 
 def jobs(names: Sequence[str], fidelity: str) -> list[Job]:
