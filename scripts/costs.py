@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from sciuq_runner.cli import OK
-from sciuq_runner.reproduction.jobs import FIDELITIES, check_names, jobs
+from sciuq_runner.reproduction.jobs import FIDELITIES, Job, check_names, jobs_of, presets
 from sciuq_runner.reproduction.work import command
 
 FILE = Path(__file__).parent.parent / "sciuq_runner" / "reproduction" / "costs.yaml"
@@ -38,17 +38,27 @@ def main() -> None:
     parser.add_argument("--fidelity", choices=FIDELITIES, default="quick")
     options = parser.parse_args()
     known = yaml.safe_load(FILE.read_text(encoding="utf-8"))["seconds"]
-    for job in jobs(check_names(options.names), options.fidelity):
-        if job.name in known.get(options.fidelity, {}) or job.config["device"] == "cuda":
-            continue
-        before = cpu_seconds()
-        status = subprocess.run(
-            command([*job.arguments(0), "threads=1"]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
-        ).returncode
-        print(f"{job.name}: {cpu_seconds() - before:.0f} s, exit status {status}", flush=True)
-        if status == OK:
-            known.setdefault(options.fidelity, {})[job.name] = round(cpu_seconds() - before, 1)
+    times = known.setdefault(options.fidelity, {})
+    every = [job for name in presets() for job in jobs_of(name, options.fidelity) if job.config["device"] != "cuda"]
+    by_hash = {job.hash(0): times[job.name] for job in every if job.name in times}
+    for job in every:
+        if job.preset in check_names(options.names) and job.hash(0) not in by_hash:
+            seconds = measure(job)
+            if seconds is not None:
+                by_hash[job.hash(0)] = seconds
+        if job.hash(0) in by_hash:
+            times[job.name] = by_hash[job.hash(0)]
             FILE.write_text(HEAD + yaml.safe_dump({"seconds": known}, sort_keys=True, width=120), encoding="utf-8")
+
+
+def measure(job: Job) -> float | None:
+    """CPU seconds of one run; None if it fails."""
+    before = cpu_seconds()
+    arguments = command([*job.arguments(0), "threads=1"])
+    status = subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
+    seconds = round(cpu_seconds() - before, 1)
+    print(f"{job.name}: {seconds} s, exit status {status}", flush=True)
+    return seconds if status == OK else None
 
 
 if __name__ == "__main__":

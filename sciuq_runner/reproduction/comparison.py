@@ -20,11 +20,11 @@ from sciuq_runner.reproduction.statements import FINDINGS, Outcome
 
 READING = (
     "Every number that the paper prints, in its units, beside ours: mean ± standard deviation over seeds, each of "
-    "which is a new draw of the data and of all starting points; the paper reports one draw. Better: our mean is better "
-    "than the paper's value (lower for rl2e, rmsce and piw, higher for mpl and sdcv; nearer to the truth for a learned "
-    "noise scale; for scores of detection a larger rise, for the error a smaller one). Within 3 std: not better, but no "
-    "further from it than three standard deviations over seeds. Worse: neither. One seed has no spread, so that "
-    "nothing is within it."
+    "which is a new draw of the data and of all starting points; the paper reports one draw. Better: our mean is "
+    "better than the paper's value (lower for rl2e, rmsce and piw, higher for mpl and sdcv; nearer to the truth for a "
+    "learned noise scale; for scores of detection a larger rise, for the error a smaller one). Within 3 std: not "
+    "better, but no further from it than three standard deviations over seeds. Worse: neither. One seed has no "
+    "spread, so that nothing is within it."
 )
 
 

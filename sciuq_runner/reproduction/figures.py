@@ -52,6 +52,8 @@ def overview(comparisons: Sequence[Comparison]) -> bytes:
         axes.plot(ratios, np.array(places) + jitter, ".", color=colour, label=f"{verdict} ({len(shown)})")
     axes.axvline(1.0, color="0.6", lw=0.8)
     axes.set(xscale="log", xlabel="ours / paper", yticks=range(len(names)), ylim=(len(names) - 0.5, -0.5))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
     axes.set_yticklabels(names, fontsize=8)
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=3)
     return png(figure)
