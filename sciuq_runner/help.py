@@ -6,13 +6,24 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-GROUPS = ("problem", "model", "method", "calibration", "fidelity", "tracking", "architecture", "experiment")
+GROUPS = (
+    "problem",
+    "model",
+    "method",
+    "calibration",
+    "fidelity",
+    "tracking",
+    "technique",
+    "architecture",
+    "experiment",
+)
 
 EXAMPLES = """\
 Examples:
   sciuq-run problem=function method=hmc
   sciuq-run problem=function method=dens method.n_members=20 fidelity=paper seed=3
   sciuq-run -m problem=function method=hmc,dens seed='range(0,5)'
+  sciuq-run -m experiment=paper/function_known      (a table of the paper; sciuq-reproduce --list names them all)
 """
 
 OPTIONS = """\
