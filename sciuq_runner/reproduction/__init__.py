@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -100,12 +99,18 @@ def run(options: argparse.Namespace) -> None:
 
 def recorded() -> list[Run]:
     """The runs in MLflow; none where there is no store yet."""
-    from sciuq_runner.report.runs import search
+    from sciuq_runner.report.runs import reason, search
     from sciuq_runner.tracking import existing_store
 
-    store = existing_store()
-    found = store.client.get_experiment_by_name(EXPERIMENT) if store is not None else None
-    return search(store, found.experiment_id) if store is not None and found is not None else []
+    try:
+        store = existing_store()
+        found = store.client.get_experiment_by_name(EXPERIMENT) if store is not None else None
+        return search(store, found.experiment_id) if store is not None and found is not None else []
+    except Exception as error:  # drivers, servers and files fail in ways of their own
+        raise ConfigError(
+            f"the runs in MLflow cannot be read ({reason(error)}): start its server, or name another store with "
+            "MLFLOW_TRACKING_URI."
+        ) from error
 
 
 def plan(found: Sequence[Job], n_seeds: int, runs: Sequence[Run]) -> list[Step]:
@@ -195,7 +200,6 @@ def perform(left: Sequence[Step], done: Sequence[Step], n_jobs: int) -> None:
     from sciuq_runner.reproduction.costs import spoken
     from sciuq_runner.reproduction.work import work
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     tasks = [task_of(step, n_jobs) for step in left]
     ended: list[Task] = []
 

@@ -8,11 +8,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from sciuq_runner.cli import OK
+from sciuq_runner.cli import OK, stop_on_signal
 
 POLL = 0.2
 FORGET = 20.0
@@ -57,28 +58,29 @@ def work(
     """
     waiting, running = list(tasks), list[Running]()
     ready = set(warm or ())
+    asked: list[bool] = []  # to stop
     try:
-        while waiting or running:
-            busy = {item.task.group for item in running if item.task.group not in ready}
-            ahead = next((task for task in waiting if not task.group or task.group not in busy), None)
-            if ahead is not None and len(running) < n_jobs:
-                waiting.remove(ahead)
-                running.append(start(ahead))
-                continue
-            time.sleep(POLL)
-            for item in [item for item in running if item.process.poll() is not None]:
-                running.remove(item)
-                finish(item, logs)
-                if item.task.status == OK:
-                    ready.add(item.task.group)
-                report(item.task)
-    except KeyboardInterrupt:
-        stop(running)
-        return False
+        with stop_on_signal(lambda: asked.append(True)):
+            while (waiting or running) and not asked:
+                busy = {item.task.group for item in running if item.task.group not in ready}
+                ahead = next((task for task in waiting if not task.group or task.group not in busy), None)
+                if ahead is not None and len(running) < n_jobs:
+                    waiting.remove(ahead)
+                    running.append(start(ahead))
+                    continue
+                time.sleep(POLL)
+                for item in [item for item in running if item.process.poll() is not None]:
+                    running.remove(item)
+                    finish(item, logs)
+                    if item.task.status == OK:
+                        ready.add(item.task.group)
+                    report(item.task)
+            stop(running)
     finally:
         for item in running:
+            item.process.kill()
             item.output.close()
-    return True
+    return not asked
 
 
 def start(task: Task) -> Running:
@@ -110,14 +112,13 @@ def finish(item: Running, logs: Path) -> None:
 
 def stop(running: Sequence[Running]) -> None:
     """End processes so that they can go on from their last checkpoint, and leave none behind."""
-    for _ in range(2):  # the first asks for partial results, which nobody wants here; the second ends at once
+    for _ in (
+        range(2) if running else ()
+    ):  # the first asks for partial results, which nobody wants here; the second ends at once
         for item in running:
             if item.process.poll() is None:
                 item.process.send_signal(signal.SIGINT)
         time.sleep(POLL)
     for item in running:
-        try:
+        with suppress(subprocess.TimeoutExpired):
             item.process.wait(FORGET)
-        except subprocess.TimeoutExpired:
-            item.process.kill()
-            item.process.wait()

@@ -178,6 +178,15 @@ def test_two_at_once_in_a_folder_are_refused(here, capsys):
     assert "another sciuq-reproduce is at work" in capsys.readouterr().err
 
 
+def test_a_store_that_cannot_be_read_is_a_sentence(here, capsys, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    assert call(*FORWARD) == 2
+    said = capsys.readouterr().err
+    assert "the runs in MLflow cannot be read" in said
+    assert "secret" not in said
+
+
 def test_a_stop_is_said_and_has_its_status(here, capsys, monkeypatch):
     monkeypatch.setattr("sciuq_runner.reproduction.work.work", lambda *_: False)
     assert call(*FORWARD) == 130
