@@ -195,21 +195,6 @@ class Tracker:
             if before is not None:
                 os.environ["MLFLOW_TRACKING_URI"] = before
 
-    def finished(self) -> dict[str, str]:
-        """The finished runs of the experiment by the hash of their configuration: the id of the last one."""
-        found: dict[str, str] = {}
-        token: str | None = None
-        while True:
-            part = self.client.search_runs(
-                [self.experiment_id], "attributes.status = 'FINISHED'", max_results=1000, page_token=token
-            )
-            for run in part:  # the latest come first
-                if TAG in run.data.tags:
-                    found.setdefault(run.data.tags[TAG], run.info.run_id)
-            token = part.token
-            if not token:
-                return found
-
     def end(self, status: Status) -> None:
         """Close the run."""
         if self.run_id is not None:

@@ -9,8 +9,7 @@ import pytest
 
 from sciuq_runner.composition import compose, plain, register_resolvers
 from sciuq_runner.files import write_json
-from sciuq_runner.identity import TAG, configuration_hash
-from sciuq_runner.tracking import Tracker
+from sciuq_runner.identity import configuration_hash
 
 register_resolvers()
 
@@ -48,16 +47,3 @@ def test_metrics_json_gives_the_same_hash_as_the_configuration_that_it_was_made_
     kept = {"choices": {"method": "dens"}, **{key: value for key, value in config.items() if key != "tracking"}}
     write_json(tmp_path / "metrics.json", kept)
     assert configuration_hash(json.loads((tmp_path / "metrics.json").read_text())) == configuration_hash(config)
-
-
-def test_a_store_tells_finished_runs_by_their_hash(tmp_path: Path):
-    tracker = Tracker(f"sqlite:///{tmp_path / 'mlflow.db'}", "sciuq", tmp_path)
-    tracker.connect()
-    assert tracker.finished() == {}
-    ids = {}
-    for name, status in (("first", "FINISHED"), ("second", "FAILED"), ("third", "KILLED"), ("first", "FINISHED")):
-        tracker.start(name, {TAG: name}, {})
-        tracker.end(status)
-        ids[name] = tracker.run_id
-    tracker.start("running", {TAG: "fourth"}, {})
-    assert tracker.finished() == {"first": ids["first"]}
