@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from html import escape
 
 from sciuq_runner.report.markup import Html, join, tag
-from sciuq_runner.report.page import POLICY, data_uri, grid, head, lines, plain
-from sciuq_runner.report.style import SCRIPT, STYLE
+from sciuq_runner.report.page import data_uri, document, grid, head, lines, plain
+from sciuq_runner.report.style import STYLE
 from sciuq_runner.reproduction.cells import Table
 from sciuq_runner.reproduction.comparison import READING, Paper
 from sciuq_runner.reproduction.evidence import VERDICTS, Comparison, Tally
@@ -55,18 +55,10 @@ def evidence_of(item: Outcome) -> str:
 
 def html(paper: Paper) -> str:
     """The whole page."""
-    top = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", TITLE),
-        tag("style", Html(STYLE + VERDICT_STYLE)),
-    )
     links = [tag("a", table.title, href=f"#{name}") for name, table in paper.tables.items()]
-    body = tag(
-        "body",
-        tag("h1", TITLE),
+    return document(
+        TITLE,
+        STYLE + VERDICT_STYLE,
         tag("p", paper.origin(), class_="soft"),
         *[tag("p", tag("strong", sentence)) for sentence in paper.summary()],
         tag("p", READING),
@@ -75,9 +67,7 @@ def html(paper: Paper) -> str:
         *[image(name, caption, png) for name, (caption, png) in paper.figures.items()],
         findings_html(paper),
         *[table_html(table, paper) for table in paper.tables.values()],
-        tag("script", Html(SCRIPT)),
     )
-    return f"<!DOCTYPE html>\n{tag('html', top, body, lang='en')}\n"
 
 
 def image(name: str, caption: str, png: bytes) -> Html:
