@@ -214,7 +214,17 @@ def quote(text: str) -> str:
     return f"'{escaped}'"
 
 
-NOT_SETTINGS = ("hydra", "tuned", "tuned_model", "tuned_triple", "architecture", "experiment", "sweep", "search")
+NOT_SETTINGS = (
+    "hydra",
+    "tuned",
+    "tuned_model",
+    "tuned_triple",
+    "technique",
+    "architecture",
+    "experiment",
+    "sweep",
+    "search",
+)
 """Groups that only change settings of others, or are not about a single run."""
 
 

@@ -13,6 +13,7 @@ GROUPS = (
     "calibration",
     "fidelity",
     "tracking",
+    "technique",
     "architecture",
     "experiment",
     "sweep",
@@ -25,6 +26,7 @@ Examples:
   sciuq-run problem=function method=dens method.n_members=20 fidelity=paper seed=3
   sciuq-run -m problem=function method=hmc,dens seed='range(0,5)'
   sciuq-run -m problem=function method=hmc,dens seed='range(0,5)' sweep=local sweep.resume=true
+  sciuq-run -m experiment=paper/function_known      (a table of the paper; sciuq-reproduce --list names them all)
 """
 
 OPTIONS = """\

@@ -118,7 +118,11 @@ class Result:
                 reference = self.reference[mask] if np.isfinite(self.reference[mask]).all() else None
                 parts = self.mean[mask], self.std[mask], self.test_y[mask], reference
                 values = metrics.evaluate(*parts, standard, self.clean_rl2e)
-                found[f"{prefix}{split}"] = values | self.relative_errors(mask, standard)
+                found[f"{prefix}{split}"] = (
+                    values | self.relative_errors(mask, standard) | self.likelihood(mask, standard)
+                )
+        for split, mask in self.known_splits.items():
+            found[split]["epistemic_std"] = float(np.sqrt(np.mean(np.square(self.epistemic_std[mask]))))
         return found
 
     def relative_errors(self, mask: Array, standard: Standard) -> dict[str, float]:
@@ -134,6 +138,14 @@ class Result:
             parts = ((part[:, columns] - centre) / scale for part in (mean, truth))
             found["rl2e_standardised"] = metrics.mean_rl2e(*parts)
         return found
+
+    def likelihood(self, mask: Array, standard: Standard) -> dict[str, float]:
+        """MPL of standardised values: a density depends on the units, unlike relative and calibration errors."""
+        if self.units is None:
+            return {}
+        scale = np.broadcast_to(self.units[:, 1:], self.mean.shape)[mask]
+        mean, std, y = (part[mask] / scale for part in (self.mean, self.std, self.test_y))
+        return {"mpl_standardised": metrics.mpl(mean, std, y, standard)}
 
     @property
     def known_splits(self) -> dict[str, Array]:

@@ -15,12 +15,10 @@ from sciuq_runner import __version__, files
 from sciuq_runner.composition import quote
 from sciuq_runner.datafiles import changed
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.identity import configuration_hash
 from sciuq_runner.schema import construct
 
 NAME = "resume.json"
-
-NO_MATTER = ("tracking", "sweep", "threads", "checkpoint_interval", "trust")
-"""Settings that do not change what a run finds."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,7 @@ class Origin:
 
 def digest(config: Mapping[str, Any], data: Mapping[str, str]) -> str:
     """The hash of a resolved configuration and of its data: runs that share it find the same."""
-    kept = {key: value for key, value in config.items() if key not in NO_MATTER}
-    text = json.dumps([__version__, kept, sorted(data.values())], sort_keys=True, default=str)
+    text = json.dumps([__version__, configuration_hash(config), sorted(data.values())])
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

@@ -21,10 +21,11 @@ from sciuq_runner import files
 from sciuq_runner.cli import FAILED, INTERRUPTED, OK, RESUME_VARIABLE, WRONG_INPUT, stop_on_signal, variables
 from sciuq_runner.composition import expand, hydra_settings, is_of_hydra, parse_overrides, plain, quote
 from sciuq_runner.errors import ConfigError, first_line
+from sciuq_runner.identity import BOOKKEEPING
 from sciuq_runner.job import NOTES_VARIABLE, STOP, SWEEPER_VARIABLE, Note, job, read_notes, sweeper_id
 from sciuq_runner.lock import NAME as LOCK
 from sciuq_runner.problem import Dataset
-from sciuq_runner.resume import NAME, NO_MATTER, Origin, digest, read_origin
+from sciuq_runner.resume import NAME, Origin, digest, read_origin
 from sciuq_runner.schema import Count, construct
 from sciuq_runner.search import Search, SearchSettings, space_of
 from sciuq_runner.tracking import PARENT_VARIABLE, SWEEP_FOLDER, Tracker, guarded
@@ -150,7 +151,7 @@ def sweep_settings(parsed: argparse.Namespace) -> tuple[bool, Path]:
 
 def identity_of(parsed: argparse.Namespace) -> list[str]:
     """What a sweep is known by: its settings, but for those that change nothing of what it finds."""
-    kept = [text for text in parsed.overrides if not is_of_hydra(text) and key_of(text) not in NO_MATTER]
+    kept = [text for text in parsed.overrides if not is_of_hydra(text) and key_of(text) not in BOOKKEEPING]
     return sorted(kept) + ([f"--config-dir {Path(parsed.config_dir).resolve()}"] if parsed.config_dir else [])
 
 

@@ -19,6 +19,7 @@ from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.files import write_atomically
+from sciuq_runner.identity import TAG, configuration_hash
 from sciuq_runner.uris import hide_password, server_of, with_credentials
 
 log = logging.getLogger(__name__)
@@ -421,8 +422,9 @@ def log_recalibration(run_id: str, metrics: Mapping[str, Any], folder: Path) -> 
         original = tracker.client.get_run(run_id)
         choices = metrics["config"]["choices"]
         ours = {key: value for key, value in original.data.tags.items() if not key.startswith("mlflow.")}
-        tags = {**ours, "calibration": choices["calibration"], "mlflow.parentRunId": run_id}
         config = {key: value for key, value in metrics["config"].items() if key != "choices"}
+        own = {"calibration": choices["calibration"], TAG: configuration_hash(config), "mlflow.parentRunId": run_id}
+        tags = {**ours, **own}
         tracker.experiment_id = original.info.experiment_id
         tracker.start(f"{original.info.run_name}, {choices['calibration']}", tags, flatten_params(config, choices))
         try:

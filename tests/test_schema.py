@@ -105,6 +105,6 @@ def test_a_sweep_is_expanded_to_its_jobs():
     jobs = expand(["method=hmc,dens", "seed=range(0,3)", "fidelity=smoke"], None)
     assert len(jobs) == 6
     assert ["method=dens", "seed=2", "fidelity=smoke"] in jobs
-    preset = expand(["experiment=function_known", "seed=7"], None)
-    assert ["method=dens", "experiment=function_known", "seed=7"] in preset
+    preset = expand(["experiment=paper/function_known", "seed=7"], None)
+    assert ["method=dens", "experiment=paper/function_known", "seed=7"] in preset
     assert {job[-1] for job in preset} == {"seed=7"}

@@ -84,24 +84,28 @@ def points(section: Section) -> list[Point]:
 
 def html(report: Report) -> str:
     """The whole page."""
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", report.title),
-        tag("style", Html(STYLE)),
-    )
-    body = tag(
-        "body",
-        tag("h1", report.title),
+    return document(
+        report.title,
+        STYLE,
         tag("p", summary(report), class_="soft"),
         tag("p", READING, tag("span", SORTING, class_="screen")),
         contents(report.sections),
         *[section_html(number, section) for number, section in enumerate(report.sections)],
         runs_html(report),
-        tag("script", Html(SCRIPT)),
     )
+
+
+def document(title: str, style: str, *parts: Html) -> str:
+    """A page that needs nothing but itself, with its title at the top."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        tag("style", Html(style)),
+    )
+    body = tag("body", tag("h1", title), *parts, tag("script", Html(SCRIPT)))
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 

@@ -7,13 +7,14 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.files import read_json
+from sciuq_runner.identity import TAG, configuration_hash
 from sciuq_runner.record import STOPPED_EARLY, read_log
 from sciuq_runner.results import RECALIBRATING
 from sciuq_runner.resume import NAME as RESUME_NOTE
@@ -30,7 +31,8 @@ Figures = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Run:
-    """What a report needs to know of a run; ``note`` says why it is not in the tables, ``figures`` reads them."""
+    """What a report needs to know of a run; ``note`` says why it is not in the tables, ``figures`` reads them, and
+    ``file`` any other of its files."""
 
     name: str
     status: str
@@ -42,6 +44,8 @@ class Run:
     folder: str = ""
     link: str = ""
     note: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    file: Callable[[str], bytes | None] = lambda name: None
 
     @property
     def seed(self) -> str:
@@ -100,7 +104,14 @@ def read_folder(folder: Path) -> Run:
     parts = (params.get("problem"), params.get("problem.case"), params.get("method"), f"seed {params.get('seed', '?')}")
     name = " ".join(part for part in parts if part)
     status = "KILLED" if stopped else FINISHED
-    return Run(name, status, params, metrics, path.stat().st_mtime, figures, folder=place)
+    tags = {TAG: configuration_hash(config)}
+    file = partial(read_file, folder)
+    return Run(name, status, params, metrics, path.stat().st_mtime, figures, folder=place, tags=tags, file=file)
+
+
+def read_file(folder: Path, name: str) -> bytes | None:
+    """A file of a run folder, None if it is not there."""
+    return (folder / name).read_bytes() if (folder / name).is_file() else None
 
 
 def read_figures(folder: Path) -> Figures:
@@ -198,6 +209,8 @@ def from_mlflow(store: Tracker, run: Any) -> Run:
         run_id=info.run_id,
         folder=data.tags.get("run_folder", ""),
         link=run_link(store.uri, info.experiment_id, info.run_id),
+        tags=data.tags,
+        file=partial(find_file, store.client, info.run_id, Path(data.tags.get("run_folder", "nowhere"))),
     )
 
 
@@ -207,6 +220,19 @@ def run_link(uri: str, experiment_id: str, run_id: str) -> str:
     if not server:
         return ""
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
+
+
+def find_file(client: Any, run_id: str, folder: Path, name: str) -> bytes | None:
+    """A file of a run: from its folder if that is still there, else from the artifacts; None where it is in neither."""
+    found = read_file(folder, name)
+    if found is not None:
+        return found
+    try:
+        with tempfile.TemporaryDirectory(prefix="sciuq_") as place:
+            return Path(client.download_artifacts(run_id, name, place)).read_bytes()
+    except Exception as error:  # as for figures
+        log.warning("%s of run %s could not be read (%s).", name, run_id, reason(error))
+        return None
 
 
 def download_figures(client: Any, run_id: str) -> Figures:

@@ -1,0 +1,36 @@
+"""When two runs are the same: the hash of everything in a configuration that its results depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+TAG = "config_hash"
+"""The tag of every run in MLflow that holds its hash."""
+
+BOOKKEEPING = ("threads", "checkpoint_interval", "tracking", "trust", "sweep", "choices")
+"""Keys that change how a run is made or kept, not what it finds; the seed is none of them."""
+
+
+def configuration_hash(config: Mapping[str, Any]) -> str:
+    """The hash of a resolved configuration, as it is composed or as ``metrics.json`` keeps it.
+
+    The order of keys does not count, but that of calibrators does: the first one gives ``cal_id``.
+    """
+    kept = {key: value for key, value in config.items() if key not in BOOKKEEPING}
+    order = list((config.get("calibration") or {}).get("by") or {})
+    text = json.dumps([_canonical(kept), order], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _canonical(node: Any) -> Any:
+    """Values that JSON keeps: whole numbers without a point, numbers that are not finite by name."""
+    if isinstance(node, Mapping):
+        return {str(key): _canonical(value) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [_canonical(value) for value in node]
+    if isinstance(node, float):
+        return int(node) if node.is_integer() else node if abs(node) < float("inf") else None
+    return node

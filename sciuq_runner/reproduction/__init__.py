@@ -1,0 +1,220 @@
+"""``sciuq-reproduce``: the paper once more, job by job, from where it was left."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sciuq_runner.cli import FAILED, INTERRUPTED
+from sciuq_runner.commands import Parser, conclude
+from sciuq_runner.errors import ConfigError
+
+if TYPE_CHECKING:  # --help answers at once
+    from sciuq_runner.report.runs import Run
+    from sciuq_runner.reproduction.jobs import Job
+    from sciuq_runner.reproduction.work import Task
+
+EXPERIMENT = "sciuq"
+LOGS, LOCK = Path("reproduce_failed"), ".sciuq-reproduce.lock"
+SILENT = 300.0
+"""Seconds without a word in its log after which a run that MLflow calls running is taken for dead."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``sciuq-reproduce``."""
+    conclude("sciuq-reproduce", lambda: run(parse(sys.argv[1:] if argv is None else argv)))
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = Parser(
+        prog="sciuq-reproduce",
+        allow_abbrev=False,
+        description="Run the experiments of the paper: those named, or all. What MLflow holds already is not run "
+        "again, so that it can be stopped (Ctrl-C) and started again at any time. sciuq-report --paper then shows the "
+        "results beside the paper's.",
+    )
+    parser.add_argument("names", metavar="NAME", nargs="*", help="presets of experiment=paper/NAME (all)")
+    parser.add_argument("--seeds", metavar="N", type=int, help="seeds 0 to N - 1 of every job (5; 1 if not paper)")
+    parser.add_argument("--fidelity", choices=("smoke", "quick", "paper"), default="quick", help="step counts (quick)")
+    parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (2, or 1 on a single core)")
+    parser.add_argument("--list", action="store_true", help="show the names and stop")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be run and stop")
+    options = parser.parse_args(arguments)
+    for name in ("seeds", "jobs"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ConfigError(f"--{name} {getattr(options, name)} should be at least 1.")
+    options.seeds = options.seeds or (5 if options.fidelity == "paper" else 1)
+    options.jobs = options.jobs or min(2, os.cpu_count() or 1)
+    return options
+
+
+@dataclass(frozen=True)
+class Step:
+    """A job with one seed: whether it is done, cannot be done here, or which folder to go on from."""
+
+    job: Job
+    seed: int
+    seconds: float | None
+    done: bool = False
+    refusal: str = ""
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.job.name} seed={self.seed}"
+
+
+def run(options: argparse.Namespace) -> None:
+    """Say what there is to do, and do it."""
+    from filelock import FileLock, Timeout
+
+    from sciuq_runner.reproduction.jobs import check_names, jobs, presets
+    from sciuq_runner.tracking import Tracker
+
+    names = check_names(options.names)
+    if options.list:
+        width = max(map(len, names))
+        print("\n".join(f"{name.ljust(width)}  {presets()[name]}" for name in names))
+        return
+    runs = recorded()
+    steps = plan(jobs(names, options.fidelity), options.seeds, runs)
+    describe(steps, options)
+    left = [step for step in steps if not step.done and not step.refusal]
+    if options.dry_run or not left:
+        return
+    Tracker(os.environ.get("MLFLOW_TRACKING_URI"), EXPERIMENT, Path.cwd()).connect()  # once, before jobs race for it
+    try:
+        with FileLock(LOCK, timeout=0):
+            perform(left, [step for step in steps if step.done], options.jobs)
+    except Timeout as error:
+        raise ConfigError(f"another sciuq-reproduce is at work in {Path.cwd()}: wait for it, or stop it.") from error
+
+
+def recorded() -> list[Run]:
+    """The runs in MLflow; none where there is no store yet."""
+    from sciuq_runner.report.runs import reason, search
+    from sciuq_runner.tracking import existing_store
+
+    try:
+        store = existing_store()
+        found = store.client.get_experiment_by_name(EXPERIMENT) if store is not None else None
+        return search(store, found.experiment_id) if store is not None and found is not None else []
+    except Exception as error:  # drivers, servers and files fail in ways of their own
+        raise ConfigError(
+            f"the runs in MLflow cannot be read ({reason(error)}): start its server, or name another store with "
+            "MLFLOW_TRACKING_URI."
+        ) from error
+
+
+def plan(found: Sequence[Job], n_seeds: int, runs: Sequence[Run]) -> list[Step]:
+    """Every job with every seed, the cheap ones first, and what is known of it."""
+    from sciuq_runner.identity import TAG
+    from sciuq_runner.report.runs import FINISHED
+    from sciuq_runner.reproduction.costs import expected
+
+    by_hash: dict[str, list[Run]] = {}
+    for item in runs:
+        by_hash.setdefault(item.tags.get(TAG, ""), []).append(item)
+    finished = [item for item in runs if item.status == FINISHED]
+    steps = []
+    for job in found:
+        seconds, refusal = expected(job, finished), unavailable(job.config)
+        for seed in range(n_seeds):
+            same = by_hash.get(job.hash(seed), [])
+            done = any(item.status == FINISHED for item in same)
+            steps.append(Step(job, seed, seconds, done, refusal, "" if done else unfinished(same)))
+    return sorted(steps, key=lambda step: (step.seconds or 0.0, step.job.name, step.seed))
+
+
+def unavailable(config: Any) -> str:
+    """Why a job cannot be run on this machine."""
+    from sciuq_runner.assembly import require_device
+
+    try:
+        require_device(config["device"])
+    except ConfigError:
+        return f"there is no {config['device']} here"
+    return ""
+
+
+def unfinished(runs: Sequence[Run]) -> str:
+    """The folder of a run that was stopped or died, from which it can go on."""
+    from sciuq_runner.resume import NAME
+
+    for item in sorted(runs, key=lambda item: -item.started):
+        folder = Path(item.folder)
+        if not (folder / NAME).is_file() or (folder / "metrics.json").exists():
+            continue
+        log = folder / "run.log"
+        silent = time.time() - (log if log.is_file() else folder).stat().st_mtime > SILENT
+        if item.status == "KILLED" or (item.status == "RUNNING" and silent):
+            return str(folder)
+    return ""
+
+
+def describe(steps: Sequence[Step], options: argparse.Namespace) -> None:
+    """What there is to do, what is there already, and how long it will take."""
+    from sciuq_runner.reproduction.costs import spoken
+
+    for step in steps:
+        time_needed = "time unknown" if step.seconds is None else f"about {spoken(step.seconds)}"
+        state = "done" if step.done else step.refusal or ("goes on, " if step.folder else "") + time_needed
+        print(f"{step.name}: {state}")
+    left = [step for step in steps if not step.done and not step.refusal]
+    known = sum(step.seconds or 0.0 for step in left) / options.jobs
+    done, unknown = sum(step.done for step in steps), sum(step.seconds is None for step in left)
+    print(
+        f"{len(steps)} runs at {options.fidelity} fidelity, {done} done, {len(left)} to do: "
+        f"about {spoken(known)} with {options.jobs} at a time"
+        + (f", and {unknown} of which the time is unknown" if unknown else "")
+        + "."
+    )
+
+
+def group_of(job: Job) -> str:
+    """What runs of several jobs share that is trained before inference."""
+    config = job.config
+    model, problem = str(config["model"]["_target_"]), str(config["problem"]["_target_"])
+    shares = any(part in model for part in (".gan_fp.", ".pa_")) or (config.get("detection") or {}).get("prior")
+    return f"{problem} {config['problem'].get('case', '')}" if shares else ""
+
+
+def task_of(step: Step, n_jobs: int) -> Task:
+    """The process that makes one run."""
+    from sciuq_runner.reproduction.work import Task
+
+    threads = ["threads=1"] if n_jobs > 1 else []
+    arguments = [f"resume={step.folder}"] if step.folder else [*step.job.arguments(step.seed), *threads]
+    return Task(step.name, arguments, group_of(step.job))
+
+
+def perform(left: Sequence[Step], done: Sequence[Step], n_jobs: int) -> None:
+    """Run what is left; ends the program with the status that tells how that went."""
+    from sciuq_runner.reproduction.costs import spoken
+    from sciuq_runner.reproduction.work import work
+
+    tasks = [task_of(step, n_jobs) for step in left]
+    ended: list[Task] = []
+
+    def report(task: Task) -> None:
+        ended.append(task)
+        state = f"FAILED: {task.message}" if task.status else f"done in {spoken(task.seconds)}"
+        print(f"[{len(ended)}/{len(tasks)}] {task.name}: {state}", flush=True)
+
+    complete = work(tasks, n_jobs, report, LOGS, {group_of(step.job) for step in done})
+    failed = [task for task in ended if task.status]
+    if failed:
+        print(f"{len(failed)} of {len(ended)} runs failed:")
+        print("\n".join(f"  sciuq-run {' '.join(task.arguments)}: {task.message}" for task in failed))
+    if not complete:
+        print("Stopped. The same command goes on from here.")
+        sys.exit(INTERRUPTED)
+    if failed:
+        sys.exit(FAILED)

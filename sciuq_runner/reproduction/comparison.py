@@ -1,0 +1,116 @@
+"""Everything that the page beside the paper says, before it is set as HTML or Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import yaml
+
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.report.runs import FINISHED, Run
+from sciuq_runner.report.tables import by_number
+from sciuq_runner.reproduction.cells import Table, tables
+from sciuq_runner.reproduction.costs import spoken
+from sciuq_runner.reproduction.evidence import COST, Comparison, Evidence, Tally, best_fidelity, compare
+from sciuq_runner.reproduction.figures import draw_all
+from sciuq_runner.reproduction.findings import judge
+from sciuq_runner.reproduction.statements import FINDINGS, Outcome
+
+READING = (
+    "Every number that the paper prints, in its units, beside ours: mean ± standard deviation over seeds, each of "
+    "which is a new draw of the data and of all starting points; the paper reports one draw. Better: our mean is "
+    "better than the paper's value (lower for rl2e, rmsce and piw, higher for mpl and sdcv; nearer to the truth for a "
+    "learned noise scale; for scores of detection a larger rise, for the error a smaller one). Within 3 std: not "
+    "better, but no further from it than three standard deviations over seeds. Worse: neither. One seed has no "
+    "spread, so that nothing is within it."
+)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The comparison with the paper."""
+
+    fidelity: str
+    tables: Mapping[str, Table]
+    comparisons: Mapping[str, Sequence[Comparison]]
+    outcomes: Sequence[Outcome]
+    figures: Mapping[str, tuple[str, bytes]]
+    pictures: Mapping[str, Mapping[str, bytes]]
+    runs: Sequence[Run]
+    explanations: Mapping[str, str]
+
+    @property
+    def overall(self) -> Tally:
+        """All cells but those of the cost."""
+        return Tally.of(item for name, found in self.comparisons.items() if name != COST for item in found)
+
+    def summary(self) -> list[str]:
+        """What the page comes to, in a few sentences."""
+        answers = [item.answer for item in self.outcomes]
+        failed = [item for item in self.outcomes if item.answer == "not confirmed"]
+        explained = sum(item.finding.name in self.explanations for item in failed)
+        return [
+            f"Overall (the cost aside): {self.overall}.",
+            f"Findings: {len(answers)}, of which {answers.count('confirmed')} are confirmed, {len(failed)} are not "
+            f"({explained} of these explained), and {answers.count('not enough runs')} have not enough runs.",
+        ]
+
+    def origin(self) -> str:
+        """What the numbers were made from."""
+        commits = sorted({run.tags.get("git_commit", "unknown")[:12] for run in self.runs})
+        seeds = sorted({run.seed for run in self.runs}, key=by_number)
+        seconds = sum(run.metrics.get("cost/total_s", 0.0) for run in self.runs)
+        return (
+            f"{len(self.runs)} runs at {self.fidelity} fidelity, seeds {', '.join(seeds) or 'none'}, "
+            f"{spoken(seconds)} of work in all, commit {', '.join(commits) or 'none'}. "
+            f"Made by sciuq-reproduce --fidelity {self.fidelity} and sciuq-report --paper."
+        )
+
+
+def build(runs: Sequence[Run], fidelity: str | None) -> Paper:
+    """Compare runs with the paper: those of one fidelity, the highest that there is unless another is asked for."""
+    chosen = fidelity or best_fidelity(runs)
+    finished = [run for run in runs if run.status == FINISHED and run.params.get("fidelity") == chosen]
+    if chosen is None or not finished:
+        wanted = f" at {fidelity} fidelity" if fidelity else ""
+        raise ConfigError(f"--paper: there is no finished run{wanted}: make some with sciuq-reproduce first.")
+    evidence = Evidence(runs, chosen)
+    comparisons = {name: compare(table, evidence) for name, table in tables().items()}
+    outcomes = judge(evidence)
+    figures = draw_all(evidence, [item for found in comparisons.values() for item in found])
+    pictures = {name: pictures_of(table, evidence) for name, table in tables().items()}
+    return Paper(chosen, tables(), comparisons, outcomes, figures, pictures, evidence.used, explanations())
+
+
+def pictures_of(table: Table, evidence: Evidence) -> dict[str, bytes]:
+    """A figure of the first seed of every job behind a table, by the name of the job."""
+    found = {}
+    for preset, choices in dict.fromkeys((cell.preset, cell.choices) for cell in table.cells):
+        for run in evidence.runs(preset, *choices)[:1] if table.name not in (COST, "function_known_ood") else ():
+            drawn = run.figures()
+            name = first_of(drawn)
+            if name:
+                label = ", ".join(text.partition("=")[2] for text in evidence.jobs(preset)[choices].choices)
+                found[f"{label or preset} (seed {run.seed})"] = drawn[name]
+    return found
+
+
+def first_of(names: Iterable[str]) -> str:
+    """The figure that says most of a run: bands of u, else its maps, else the first."""
+    ordered = sorted(
+        names, key=lambda name: (not name.startswith("u_bands"), not name.startswith("u"), len(name), name)
+    )
+    return ordered[0] if ordered else ""
+
+
+def explanations() -> dict[str, str]:
+    """What was found out about tables and findings, by their names: the only words of the page about its numbers that a
+    person has written."""
+    text = resources.files("sciuq_runner.reproduction").joinpath("explanations.yaml").read_text(encoding="utf-8")
+    found: dict[str, str] = yaml.safe_load(text) or {}
+    strange = sorted(set(found) - set(tables()) - set(FINDINGS))
+    if strange:
+        raise ConfigError(f"explanations.yaml explains {strange[0]}, which is neither a table nor a finding.")
+    return {name: value.strip() for name, value in found.items()}

@@ -1,0 +1,67 @@
+"""How long a job will take: from runs of it in MLflow, else from measured times that come with the program."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from sciuq_runner.reproduction.jobs import FIDELITIES, Job, jobs_of
+
+if TYPE_CHECKING:
+    from sciuq_runner.report.runs import Run
+
+START = 20.0
+"""Seconds that a process needs beside its run: imports, figures, MLflow."""
+
+
+@cache
+def measured() -> dict[str, dict[str, float]]:
+    """CPU seconds of one run by fidelity and name of the job, with the start of its process."""
+    text = resources.files("sciuq_runner.reproduction").joinpath("costs.yaml").read_text(encoding="utf-8")
+    found: dict[str, dict[str, float]] = yaml.safe_load(text)["seconds"]
+    return found
+
+
+def expected(job: Job, runs: Sequence[Run]) -> float | None:
+    """Seconds of one run of the job, with the start of its process; None where nothing is known."""
+    recorded = [run.metrics["cost/total_s"] for run in runs if "cost/total_s" in run.metrics and job.made(run.params)]
+    if recorded:
+        return START + statistics.fmean(recorded)
+    known = {fidelity: measured().get(fidelity, {}).get(job.name) for fidelity in (job.fidelity, *FIDELITIES[::-1])}
+    for fidelity, seconds in known.items():
+        if seconds is not None:
+            return seconds if fidelity == job.fidelity else START + (seconds - START) * scale(job, fidelity)
+    return None
+
+
+def scale(job: Job, fidelity: str) -> float:
+    """How many times as much a job computes as the same one at another fidelity, counted in steps."""
+    (other,) = [item for item in jobs_of(job.preset, fidelity) if item.choices == job.choices]
+    return steps(job.config) / steps(other.config)
+
+
+def steps(config: Mapping[str, Any]) -> float:
+    """Gradients that a run takes one after the other, of its method and of what it trains before; at least one."""
+    method = config["method"]
+    kept = method.get("thin", 0) * method.get("n_samples", 0) / method.get("n_chains", 1)
+    own = (method.get("n_burn", 0) + kept) * method.get("n_leapfrog", 1) + method.get("n_steps", 0)
+    return max(1.0, own + sum(map(_trainings, (config["model"], config.get("detection") or {}))))
+
+
+def _trainings(node: Mapping[str, Any]) -> float:
+    """All numbers of steps below a node."""
+    parts = [_trainings(value) for value in node.values() if isinstance(value, Mapping)]
+    return float(node.get("n_steps", 0)) + sum(parts)
+
+
+def spoken(seconds: float) -> str:
+    """A length of time in words: ``40 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

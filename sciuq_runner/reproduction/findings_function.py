@@ -1,0 +1,216 @@
+"""Statements of the paper on function approximation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from sciuq_runner import metrics
+from sciuq_runner.calibration.var import Var
+from sciuq_runner.reproduction.evidence import Evidence
+from sciuq_runner.reproduction.statements import Numbers, by_few, finding
+
+METHODS = ("gp", "hmc", "ld", "mfvi", "mcd", "la", "dens", "sens", "swag")
+NOISES, SIZES = ("0.1", "0.3", "0.5"), ("32", "16")
+NETWORKS = ("2x50", "2x100", "4x50")
+FEW = 14  # calibration readings that the paper calls a few
+
+
+def known(evidence: Evidence, metric: str, methods: Iterable[str] = METHODS) -> dict[str, float]:
+    """A metric of several methods with known noise."""
+    return {method: evidence.mean("function_known", f"method={method}", metric) for method in methods}
+
+
+def growth(evidence: Evidence, method: str, metric: str) -> dict[tuple[str, str], float]:
+    """A metric by number of readings and noise."""
+    return {
+        (n, noise): evidence.mean(
+            "epistemic_growth", (f"method={method}", f"problem.n_train={n}", f"problem.noise_scale={noise}"), metric
+        )
+        for n in SIZES
+        for noise in NOISES
+    }
+
+
+def named(values: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    return {" ".join(key): value for key, value in values.items()}
+
+
+def grows_with_noise(found: Mapping[tuple[str, str], float]) -> bool:
+    return all(found[n, "0.1"] < found[n, "0.3"] < found[n, "0.5"] for n in SIZES)
+
+
+def grows_with_fewer_readings(found: Mapping[tuple[str, str], float]) -> bool:
+    return all(found["32", noise] < found["16", noise] for noise in NOISES)
+
+
+@finding("Section 6.1.1", "The epistemic uncertainty of HMC grows with the noise.")
+def hmc_grows_with_noise(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = growth(evidence, "hmc", "u/id/epistemic_std")
+    return grows_with_noise(found), named(found)
+
+
+@finding("Section 6.1.1", "The epistemic uncertainty of HMC grows when there are fewer readings.")
+def hmc_grows_with_fewer_readings(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = growth(evidence, "hmc", "u/id/epistemic_std")
+    return grows_with_fewer_readings(found), named(found)
+
+
+@finding("Section 6.1.1", "That of MCD does not grow consistently with the noise and with fewer readings.")
+def mcd_does_not_grow(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = growth(evidence, "mcd", "u/id/epistemic_std")
+    return not (grows_with_noise(found) and grows_with_fewer_readings(found)), named(found)
+
+
+@finding("Section 6.1.1", "MCD has a higher predictive likelihood than HMC for all noises and numbers of readings.")
+def mcd_is_likelier(evidence: Evidence) -> tuple[bool, Numbers]:
+    hmc, mcd = (growth(evidence, method, "u/id/mpl") for method in ("hmc", "mcd"))
+    rises = {key: mcd[key] - hmc[key] for key in hmc}
+    return min(rises.values()) > 0, named(rises)
+
+
+@finding("Section 6.1.1", "LD, MFVI and SWAG have the three lowest predictive likelihoods in distribution.")
+def three_are_least_competitive(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = known(evidence, "u/id/mpl")
+    return set(sorted(found, key=found.__getitem__)[:3]) == {"ld", "mfvi", "swag"}, found
+
+
+@finding(
+    "Section 6.1.1",
+    "Out of distribution the epistemic uncertainty of HMC is at least twice what it is in distribution, and has grown "
+    "by a larger factor than that of MCD.",
+)
+def hmc_knows_what_it_has_not_seen(evidence: Evidence) -> tuple[bool, Numbers]:
+    inside, outside = (known(evidence, f"u/{split}/epistemic_std", ("hmc", "mcd")) for split in ("id", "ood"))
+    factors = {method: outside[method] / inside[method] for method in inside}
+    return factors["hmc"] >= 2 and factors["hmc"] > factors["mcd"], factors
+
+
+@finding("Section 6.1.1", "The band of LD is about as wide out of distribution as in it (within a quarter).")
+def ld_does_not_tell(evidence: Evidence) -> tuple[bool, Numbers]:
+    inside, outside = (known(evidence, f"u/{split}/piw", ("ld",))["ld"] for split in ("id", "ood"))
+    return outside <= 1.25 * inside, {"id": inside, "ood": outside}
+
+
+def size(evidence: Evidence, learned: bool) -> dict[str, float]:
+    """Epistemic standard deviation along all of x, by network: 60 % of the test points are in distribution."""
+    found = {}
+    for network in NETWORKS:
+        choices = (f"architecture={network}", f"model.learn_prior={learned}")
+        inside, outside = (
+            evidence.mean("network_size", choices, f"u/{split}/epistemic_std") for split in ("id", "ood")
+        )
+        found[network] = float(np.sqrt(0.6 * inside**2 + 0.4 * outside**2))
+    return found
+
+
+@finding("Section 6.1.1", "With a fixed prior, wider and deeper networks have more epistemic uncertainty.")
+def larger_networks_are_less_sure(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = size(evidence, learned=False)
+    return found["2x100"] > found["2x50"] and found["4x50"] > found["2x50"], found
+
+
+@finding("Section 6.1.1", "Learning the prior brings networks of different sizes closer together.")
+def a_learned_prior_makes_networks_alike(evidence: Evidence) -> tuple[bool, Numbers]:
+    ratios = {}
+    for name, learned in (("fixed", False), ("learned", True)):
+        found = size(evidence, learned).values()
+        ratios[name] = max(found) / min(found)
+    return ratios["learned"] < ratios["fixed"], ratios
+
+
+@finding("Section 6.1.1", f"Calibration with at most {FEW} readings reduces the calibration error of SWAG.")
+def few_readings_calibrate_swag(evidence: Evidence) -> tuple[bool, Numbers]:
+    results = [item["u"] for item in evidence.results("calibration_size", "method=swag")]
+    before, after = by_few(results, {"var": Var()}, FEW)
+    return after < before, {"before": before, "after": after}
+
+
+@finding("Section 6.1.1", "Calibrating with the training readings makes most methods worse.")
+def training_readings_do_not_calibrate(evidence: Evidence) -> tuple[bool, Numbers]:
+    rises = {}
+    for method in METHODS:
+        found = []
+        for item in evidence.results("calibration_size", f"method={method}"):
+            result = item["u"]
+            mean, std, y = (part[result.splits["id"]] for part in (result.mean, result.std, result.test_y))
+            standard = Var().fit(result.train.residuals)
+            found.append(metrics.rmsce(mean, std, y, standard) - metrics.rmsce(mean, std, y))
+        rises[method] = float(np.mean(found))
+    return sum(value > 0 for value in rises.values()) > len(rises) / 2, rises
+
+
+@finding("Section 6.1.1", "Calibration makes all methods about equally calibrated: their errors lie closer together.")
+def calibration_makes_methods_alike(evidence: Evidence) -> tuple[bool, Numbers]:
+    before, after = (list(known(evidence, f"u/{split}/rmsce").values()) for split in ("id", "cal_var_id"))
+    spreads = {"before": max(before) - min(before), "after": max(after) - min(after)}
+    return spreads["after"] < spreads["before"], spreads
+
+
+@finding("Section 6.1.1", "Calibration in distribution makes SWAG worse out of distribution.")
+def calibration_costs_swag_elsewhere(evidence: Evidence) -> tuple[bool, Numbers]:
+    before, after = (known(evidence, f"u/{split}/rmsce", ("swag",))["swag"] for split in ("ood", "cal_var_ood"))
+    return after > before, {"before": before, "after": after}
+
+
+def unknown(evidence: Evidence, metric: str) -> dict[str, float]:
+    return {name: evidence.mean("function_unknown", f"method={name}", metric) for name in ("hmc", "mfvi", "la")}
+
+
+@finding(
+    "Section 6.1.2", "With learned noise and prior, HMC is calibrated best, even after calibration of MFVI and LA."
+)
+def hmc_is_calibrated_best(evidence: Evidence) -> tuple[bool, Numbers]:
+    before, after = (unknown(evidence, f"u/{split}/rmsce") for split in ("id", "cal_var_id"))
+    found = {"hmc": before["hmc"], "mfvi calibrated": after["mfvi"], "la calibrated": after["la"]}
+    return found["hmc"] == min(found.values()), found
+
+
+@finding(
+    "Section 6.1.2", "With learned priors the cheaper MFVI and LA are nearly as accurate as HMC (within a quarter)."
+)
+def cheap_methods_are_as_accurate(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = unknown(evidence, "u/id/rl2e")
+    return max(found["mfvi"], found["la"]) <= 1.25 * found["hmc"], found
+
+
+def uneven(evidence: Evidence, metric: str) -> dict[str, float]:
+    techniques = ("hmc", "mfvi", "dens", "hmc_fp")
+    return {name: evidence.mean("function_heteroscedastic", f"technique={name}", metric) for name in techniques}
+
+
+@finding("Section 6.1.3", "With noise that depends on x, the functional prior has the smallest error in distribution.")
+def functional_prior_is_most_accurate(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = uneven(evidence, "u/id/rl2e")
+    return found["hmc_fp"] == min(found.values()), found
+
+
+@finding(
+    "Section 6.1.3", "With noise that depends on x, the ensemble has the highest predictive likelihood in distribution."
+)
+def ensemble_is_likeliest(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = uneven(evidence, "u/id/mpl")
+    return found["dens"] == max(found.values()), found
+
+
+@finding("Section 6.1.3", "With noise that depends on x, HMC with networks is calibrated best in distribution.")
+def networks_are_calibrated_best(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = uneven(evidence, "u/id/rmsce")
+    return found["hmc"] == min(found.values()), found
+
+
+@finding("Section 6.1.3", "With noise that depends on x, the functional prior is calibrated best out of distribution.")
+def functional_prior_is_calibrated_best_outside(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = uneven(evidence, "u/ood/rmsce")
+    return found["hmc_fp"] == min(found.values()), found
+
+
+@finding("Appendix D.2.2", "Where the likelihood is wrong, a cold posterior has a higher predictive likelihood.")
+def cold_posteriors_are_likelier(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = {
+        f"{method} {tau}": evidence.mean("function_student_t", (f"method={method}", f"temperature={tau}"), "u/id/mpl")
+        for method in ("hmc", "mfvi")
+        for tau in ("1.0", "0.5")
+    }
+    return all(found[f"{method} 0.5"] > found[f"{method} 1.0"] for method in ("hmc", "mfvi")), found

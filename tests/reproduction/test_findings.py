@@ -1,0 +1,199 @@
+"""Every finding of the paper can be confirmed and can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sciuq_runner.problem import QuantityData, Readings
+from sciuq_runner.reproduction.evidence import Evidence, NotEnough
+from sciuq_runner.reproduction.findings import judge
+from sciuq_runner.reproduction.jobs import Job
+from sciuq_runner.reproduction.statements import FINDINGS, outcome
+from sciuq_runner.results import Held, Result
+
+Value = Callable[[frozenset[str], str], float]
+"""A number for the preset and choices of a job, all words together, and a metric."""
+
+
+class Made:
+    """Numbers instead of runs."""
+
+    def __init__(self, value: Value | None = None, result: Result | None = None) -> None:
+        self.value, self.result = value, result
+
+    def mean(self, preset: str, choices: str | Iterable[str], metric: str) -> float:
+        if self.value is None:
+            raise NotEnough
+        words = [choices] if isinstance(choices, str) else list(choices)
+        return self.value(frozenset([preset, *(word.partition("=")[2] for word in words)]), metric)
+
+    def results(self, preset: str, *choices: str) -> list[dict[str, Any]]:
+        if self.result is None:
+            raise NotEnough
+        return [dict.fromkeys(("u", "lambda", "log_lambda"), self.result)] * 2
+
+    def jobs(self, preset: str) -> dict[frozenset[str], Job]:
+        by = {"var": {"_target_": "sciuq_runner.calibration.var.Var"}}
+        models = ("pi_gan", "nnpc", "nnpc_plus")
+        names = [(f"model={name}",) for name in models]
+        names += [
+            (f"model={m}", f"problem.new_length={n}") for m in ("pa_bnn_fp", "pa_gan_fp") for n in ("0.25", "0.2")
+        ]
+        return {frozenset(item): Job(preset, item, {"calibration": {"by": by}}) for item in names}
+
+
+def ranked(*first: str, low: float = 1.0, high: float = 2.0) -> Value:
+    """Low for jobs with one of these words, high for others; the other way round for likelihoods."""
+
+    def value(words: frozenset[str], metric: str) -> float:
+        chosen = bool(words & set(first))
+        return high if chosen == metric.endswith(("mpl", "mpl_standardised")) else low
+
+    return value
+
+
+def opposite(value: Value) -> Value:
+    """What was low is high."""
+    return lambda words, metric: 3.0 - value(words, metric)
+
+
+def noise_and_size(words: frozenset[str], metric: str) -> float:
+    """Grows with the noise and with fewer readings."""
+    return float(next(iter(words & {"0.1", "0.3", "0.5"}))) * (2.0 if "16" in words else 1.0)
+
+
+def by_metric(**values: float) -> Value:
+    """A number for every end of a metric, with __ for a stroke."""
+    known = {key.replace("__", "/"): value for key, value in values.items()}
+    return lambda words, metric: next(value for key, value in known.items() if metric.endswith(key))
+
+
+def spread_over(words: frozenset[str], metric: str) -> float:
+    """Methods that differ before calibration and not after."""
+    return 0.1 if "cal" in metric else 0.1 + 0.01 * len("".join(sorted(words)))
+
+
+def apart(learned: bool) -> Value:
+    """Networks that differ where the prior is fixed, or where it is learned."""
+    return lambda words, metric: 2.0 if "4x50" in words and str(learned) in words else 1.0
+
+
+def noisier(model: str) -> Value:
+    """Noise costs one model more."""
+    return lambda words, metric: 2.0 if "spde_noisy" in words and model in words else 1.0
+
+
+def lengths(sign: float) -> Value:
+    """Errors that fall with the correlation length, and scores that follow or do the opposite."""
+
+    def value(words: frozenset[str], metric: str) -> float:
+        if "rise" in metric:
+            return sign
+        place = 0.25 if metric.endswith("_id") else float(metric.rpartition("_")[2])
+        return -place if "/rl2e/" in metric else -sign * place
+
+    return value
+
+
+METRICS: dict[str, tuple[Value, Value]] = {  # numbers that confirm, and numbers that do not
+    "hmc_grows_with_noise": (noise_and_size, lambda words, metric: 1.0),
+    "hmc_grows_with_fewer_readings": (noise_and_size, lambda words, metric: 1.0),
+    "mcd_does_not_grow": (lambda words, metric: 1.0, noise_and_size),
+    "mcd_is_likelier": (ranked("mcd"), opposite(ranked("mcd"))),
+    "three_are_least_competitive": (opposite(ranked("ld", "mfvi", "swag")), opposite(ranked("hmc", "mfvi", "swag"))),
+    "hmc_knows_what_it_has_not_seen": (
+        lambda words, metric: 5.0 if "hmc" in words and "ood" in metric else 1.0,
+        lambda words, metric: 5.0 if "ood" in metric else 1.0,
+    ),
+    "ld_does_not_tell": (by_metric(id__piw=1.0, ood__piw=1.2), by_metric(id__piw=1.0, ood__piw=1.3)),
+    "larger_networks_are_less_sure": (ranked("2x50"), ranked("2x50", "4x50")),
+    "a_learned_prior_makes_networks_alike": (apart(False), apart(True)),
+    "calibration_makes_methods_alike": (spread_over, lambda words, metric: 0.2 - spread_over(words, "x" + metric[6:])),
+    "calibration_costs_swag_elsewhere": (
+        lambda words, metric: 0.3 if "cal" in metric else 0.2,
+        lambda words, metric: 0.1 if "cal" in metric else 0.2,
+    ),
+    "hmc_is_calibrated_best": (ranked("hmc"), ranked("mfvi")),
+    "cheap_methods_are_as_accurate": (ranked("hmc", low=1.0, high=1.2), ranked("hmc", low=1.0, high=1.3)),
+    "functional_prior_is_most_accurate": (ranked("hmc_fp"), ranked("dens")),
+    "ensemble_is_likeliest": (ranked("dens"), ranked("hmc_fp")),
+    "networks_are_calibrated_best": (ranked("hmc"), ranked("hmc_fp")),
+    "functional_prior_is_calibrated_best_outside": (ranked("hmc_fp"), ranked("hmc")),
+    "cold_posteriors_are_likelier": (ranked("0.5"), ranked("1.0")),
+    "functional_prior_beats_networks": (ranked("hmc_fp"), ranked("hmc")),
+    "dear_methods_are_more_accurate": (ranked("hmc", "dens"), ranked("hmc", "mfvi")),
+    "ensemble_is_overconfident": (ranked("dens"), by_metric(rl2e=1.0, epistemic_std=2.0)),
+    "bands_cover_the_solution": (by_metric(coverage=0.95), by_metric(coverage=0.85)),
+    "noise_is_found": (by_metric(mean=0.055), by_metric(mean=0.065)),
+    "hard_cases_are_harder": (ranked("mixed_pde_standard"), ranked("steep")),
+    "bands_cover_hard_cases": (by_metric(coverage=0.85), by_metric(coverage=0.75)),
+    "decoder_is_robust_to_noise": (noisier("nnpc"), noisier("nnpc_plus")),
+    "spectra_are_found": (by_metric(rl2e=0.1), by_metric(rl2e=0.11)),
+    "two_steps_are_more_accurate": (ranked("gp_pi_gan"), ranked("bnn")),
+    "two_steps_are_overconfident": (ranked("gp_pi_gan"), ranked("bnn")),
+    "learned_prior_is_better": (ranked("pa_gan_fp"), ranked("pa_bnn_fp")),
+    "networks_are_calibrated_better": (ranked("pa_bnn_fp"), ranked("pa_gan_fp")),
+    "other_fields_are_harder": (ranked("0.25"), ranked("0.25", low=1.0, high=1.4)),
+    "ensembles_beat_members": (by_metric(rl2e=1.0, member=2.0), by_metric(rl2e=2.0, member=1.0)),
+    "members_disagree_outside": (by_metric(id=1.0, **{"ood_0.15": 2.0}), by_metric(id=2.0, **{"ood_0.15": 1.0})),
+    "scores_follow_the_error": (lengths(1.0), lengths(-1.0)),
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_numbers_can_confirm_a_finding_and_refute_it(name):
+    for value, answer in zip(METRICS[name], ("confirmed", "not confirmed"), strict=True):
+        found = outcome(FINDINGS[name], Made(value))
+        assert found.answer == answer
+        assert found.numbers
+    assert outcome(FINDINGS[name], Made()).answer == "not enough runs"
+
+
+def predicted(std: float, train: float = 1.0) -> Result:
+    """Predictions of zero with some standard deviation for readings of spread one; those of training have another."""
+    rng = np.random.default_rng(0)
+
+    def held(n: int, scale: float) -> Held:
+        x = np.linspace(0, 1, n)[:, None]
+        return Held(x, scale * rng.standard_normal((n, 1)), np.zeros((n, 1)), np.full((n, 1), std))
+
+    test = held(2000, 1.0)
+    empty = np.zeros_like(test.x)
+    splits = {"id": np.ones(len(test.x), dtype=bool)}
+    readings = Readings(test.x, test.y)
+    data = QuantityData(readings, readings, test.y, splits, readings, readings, ("x",))
+    return Result(
+        data.coordinates, test.x, test.mean, test.std, empty, empty, empty, test.y, test.y, False, None, splits,
+        held(200, train), held(50, 1.0), {},
+    )  # fmt: skip
+
+
+PREDICTIONS = {
+    "few_readings_calibrate_swag": (predicted(4.0), predicted(1.0)),
+    "training_readings_do_not_calibrate": (predicted(1.0, train=0.2), predicted(4.0)),
+    "few_realisations_calibrate": (predicted(4.0), predicted(1.2)),
+    "few_readings_calibrate_fields": (predicted(4.0), predicted(1.1)),
+}
+
+
+@pytest.mark.parametrize("name", PREDICTIONS)
+def test_predictions_can_confirm_a_finding_and_refute_it(name):
+    for result, answer in zip(PREDICTIONS[name], ("confirmed", "not confirmed"), strict=True):
+        assert outcome(FINDINGS[name], Made(result=result)).answer == answer
+    assert outcome(FINDINGS[name], Made()).answer == "not enough runs"
+
+
+def test_every_finding_is_tested_and_without_runs_none_is_decided():
+    assert set(METRICS) | set(PREDICTIONS) == set(FINDINGS)
+    assert {item.answer for item in judge(Made())} == {"not enough runs"}
+
+
+def test_names_of_jobs_and_metrics_in_findings_are_those_of_the_presets(as_in_the_paper):
+    """A name that no preset has would be an error, not a lack of runs."""
+    found = judge(Evidence(as_in_the_paper, "smoke"))
+    assert len(found) == len(FINDINGS)
+    assert "confirmed" in {item.answer for item in found}

@@ -1,0 +1,108 @@
+"""The page beside the paper."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.report import beside_the_paper, main, parse
+from sciuq_runner.reproduction import comparison, page
+from sciuq_runner.reproduction.comparison import Paper, build, explanations, first_of
+from sciuq_runner.reproduction.statements import FINDINGS
+from tests.report.conftest import png
+
+
+@pytest.fixture(scope="module")
+def paper(as_in_the_paper) -> Paper:
+    runs = [replace(run, figures=lambda: {"u_bands": png()}) for run in as_in_the_paper]
+    with pytest.MonkeyPatch.context() as patch:
+        words = {"spde": "First `code` <b>.\n\nSecond.", "hmc_is_calibrated_best": "For a reason."}
+        patch.setattr(comparison, "explanations", lambda: words)
+        return build(runs, None)
+
+
+def test_all_cells_and_findings_are_on_both_pages(paper):
+    text, html = page.markdown(paper, "figures"), page.html(paper)
+    assert len(re.findall(r"\| +2 \| \**(?:better|within 3 std|worse)\** +\|$", text, re.MULTILINE)) == 345
+    for table in paper.tables.values():
+        assert f"## {table.title}" in text
+        assert f'id="{table.name}"' in html
+    for item in FINDINGS.values():
+        assert page.plain(item.statement) in text
+    for command in ("experiment=paper/spde_clean", "experiment=paper/cost_gpu"):
+        assert f"`sciuq-run -m {command}`" in text
+        assert f"<code>sciuq-run -m {command}</code>" in html
+    assert re.search(r"\| hmc rl2e +\| +22\.9 \| +22\.90 ± 0\.32 \| +2 \| (better|within 3 std) +\|", text)
+
+
+def test_the_summary_leaves_the_cost_aside(paper):
+    assert paper.overall.total == 345 - 16
+    assert paper.overall.met == paper.overall.run == 329
+    assert "329 cells" in page.markdown(paper, "figures")
+    assert "seeds 0, 1" in paper.origin()
+    assert "smoke fidelity" in paper.origin()
+
+
+def test_explanations_stand_beside_their_table_and_finding_and_are_no_markup(paper):
+    html = page.html(paper)
+    assert "<p>First <code>code</code> &lt;b&gt;.</p><p>Second.</p>" in html
+    assert "For a reason." in html
+    text = page.markdown(paper, "figures")
+    assert text.index("## Stochastic equation") < text.index("Second.") < text.index("## Darcy flow, noisy")
+    assert "For a reason." in text
+
+
+def test_the_page_asks_nothing_of_any_network(paper):
+    html = page.html(paper)
+    assert not re.search(r'(src|href)="(?!data:image/png;base64,|#)', html)
+    assert html.count('src="data:image/png') > 50
+
+
+def test_figures_for_which_there_are_runs_are_drawn(paper):
+    assert "overview" in paper.figures
+    for _, content in paper.figures.values():
+        assert content.startswith(b"\x89PNG")
+        assert len(content) < 100_000
+
+
+def test_numbers_have_one_digit_more_than_the_paper_prints():
+    assert [page.number(1.23456, like) for like in (60.0, 22.9, 0.15, 0.051)] == ["1.2", "1.23", "1.235", "1.235"]
+
+
+def test_the_figure_that_says_most_comes_first():
+    assert first_of(["u_calibration", "u_bands_var", "u_bands", "distributions"]) == "u_bands"
+    assert first_of(["lambda_map", "u_map"]) == "u_map"
+    assert first_of([]) == ""
+
+
+def test_shipped_explanations_are_of_tables_and_findings_that_there_are(monkeypatch):
+    explanations()
+    monkeypatch.setattr("yaml.safe_load", lambda text: {"nothing": "x"})
+    with pytest.raises(ConfigError, match="explains nothing, which is neither"):
+        explanations()
+
+
+def test_the_command_writes_pages_and_figures_or_says_why_not(paper, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(comparison, "build", lambda runs, fidelity: paper)
+    beside_the_paper([], parse(["--paper", "--output", str(tmp_path / "new")]))
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"paper.html", "paper.md", "figures"}
+    assert (tmp_path / "new/figures/overview.png").is_file()
+    said = capsys.readouterr().out
+    assert said.count("\n") == 13 + len(FINDINGS) + 2 + 2
+    (tmp_path / "taken/figures/overview.png").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"overview\.png is a folder"):
+        beside_the_paper([], parse(["--paper", "--output", str(tmp_path / "taken")]))
+    assert not (tmp_path / "taken/paper.html").exists()
+
+
+def test_without_runs_there_is_nothing_to_compare(as_in_the_paper, capsys):
+    with pytest.raises(ConfigError, match="no finished run: make some with sciuq-reproduce"):
+        build([], None)
+    with pytest.raises(ConfigError, match="no finished run at paper fidelity"):
+        build(as_in_the_paper[:1], "paper")
+    with pytest.raises(SystemExit):
+        main(["--fidelity", "paper"])
+    assert "add --paper" in capsys.readouterr().err

@@ -1,0 +1,105 @@
+"""The presets of the paper: which jobs each has, and that every job is a run that can start."""
+
+from __future__ import annotations
+
+import pytest
+
+from sciuq_runner.assembly import assemble
+from sciuq_runner.composition import compose, expand, plain, register_resolvers
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.identity import configuration_hash
+from sciuq_runner.reproduction.jobs import ORDER, check_names, jobs, jobs_of, presets
+from tests.reproduction.conftest import fake_run
+from tests.test_configs import CONF
+
+register_resolvers()
+
+JOBS = {
+    "function_known": 9,
+    "epistemic_growth": 12,
+    "network_size": 6,
+    "calibration_size": 9,
+    "function_unknown": 3,
+    "function_heteroscedastic": 4,
+    "function_student_t": 4,
+    "mixed_pde_standard": 5,
+    "mixed_pde_additional": 4,
+    "spde_clean": 3,
+    "spde_noisy": 3,
+    "forward_n15": 2,
+    "forward_n6": 2,
+    "darcy_noisy": 4,
+    "darcy_ood": 1,
+    "darcy_clean": 1,
+    "cost": 8,
+    "cost_gpu": 8,
+}
+
+
+def test_every_file_has_its_place_in_the_order_and_a_line_that_describes_it():
+    assert set(ORDER) == {path.stem for path in (CONF / "experiment/paper").glob("*.yaml")} == set(JOBS)
+    assert all(presets().values())
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_preset_expands_to_its_jobs_and_each_can_start(name):
+    found = jobs_of(name, "smoke")
+    assert len(found) == len({job.hash(0) for job in found}) == JOBS[name]
+    for job in found:
+        assert job.fidelity == "smoke"
+        if job.config["device"] != "cuda":
+            assemble(job.config)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_alone_a_preset_is_of_paper_fidelity_and_five_seeds(name):
+    config = compose([f"experiment=paper/{name}"], None, with_hydra=True)
+    assert config.fidelity.name == "paper"
+    assert config.hydra.sweeper.params.seed == "range(0,5)"
+
+
+def test_what_presets_share_is_run_once():
+    found = jobs(ORDER, "smoke")
+    # Of the presets after the first, the runs of calibration size and cost are those of all methods, and the known
+    # noise and network are those of the other sweeps.
+    shared = JOBS["calibration_size"] + JOBS["cost"] + JOBS["darcy_clean"] + 2 + 1
+    assert len(found) == sum(JOBS.values()) - shared
+    assert not [job.name for job in found if job.preset in ("calibration_size", "cost", "darcy_clean")]
+
+
+def test_the_hash_of_a_job_is_that_of_what_its_command_composes_to():
+    job = jobs_of("function_heteroscedastic", "smoke")[3]
+    assert job.choices == ("technique=hmc_fp",)
+    assert job.hash(3) == configuration_hash(plain(compose(job.arguments(3), None)))
+    assert job.hash(3) != job.hash(4)
+
+
+def test_a_functional_prior_comes_with_what_is_tuned_for_it():
+    config = plain(compose(["experiment=paper/mixed_pde_standard", "technique=hmc_fp"], None))
+    assert config["model"]["_target_"].endswith("GANFP")
+    assert (config["problem"]["learn_noise"], config["method"]["n_leapfrog"]) == (False, 50)
+    networks = plain(compose(["experiment=paper/mixed_pde_standard", "technique=hmc"], None))
+    assert (networks["problem"]["learn_noise"], networks["model"]["learn_prior"]) == (True, True)
+
+
+@pytest.mark.parametrize("name", ["epistemic_growth", "network_size", "calibration_size", "darcy_ood"])
+def test_names_of_before_still_work(name):
+    first = expand([f"experiment={name}"], None)[0]
+    assert plain(compose(first, None))["fidelity"]["name"] == "quick"
+
+
+def test_a_run_belongs_to_a_job_if_all_settings_but_the_seed_agree():
+    job, other = jobs_of("forward_n15", "smoke")
+    assert job.made(fake_run(job, 7, {}).params)
+    assert job.made(fake_run(job, 0, {}, threads="2", temperature="1").params)
+    assert not job.made(fake_run(job, 0, {}, method__n_burn="7").params)
+    assert not job.made(fake_run(other, 0, {}).params)
+    older = {key: value for key, value in fake_run(job, 0, {}).params.items() if key != "temperature"}
+    assert job.made(older)
+
+
+def test_names_are_checked():
+    assert check_names(["paper/cost", "function_known"]) == ["function_known", "cost"]
+    assert check_names([]) == list(ORDER)
+    with pytest.raises(ConfigError, match="did you mean 'spde_clean'"):
+        check_names(["spde_claen"])
