@@ -170,6 +170,9 @@ class Darcy(Problem):
         every = self.cells(2)
         return {INPUT: History(self.grid.points[every], self.known[0][every, :n])}
 
+    def noise_of_history(self) -> Mapping[str, float | None]:
+        return {INPUT: 0.0}
+
     def with_noise(self, values: Array, transform: Standardisation, scale: float, rng: np.random.Generator) -> Array:
         """Values on the grid with noise in standardised units."""
         x = self.grid.points

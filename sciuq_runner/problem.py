@@ -232,6 +232,11 @@ class Problem(ABC):
         """``n`` earlier realisations of some quantities, where there are any."""
         return {}
 
+    def noise_of_history(self) -> Mapping[str, float | None]:
+        """The noise of the history of every quantity that has one, see :class:`History`; a problem that takes long to
+        make its history says this without it."""
+        return {name: item.noise for name, item in self.history(np.random.default_rng(0), 1).items()}
+
     def pairs(self) -> Readings | None:
         """Functions and what an operator made of them, from which it can be learned beforehand."""
         return None

@@ -200,8 +200,8 @@ def _operate(emulator: Emulator, path: Path) -> dict[str, Any]:
     arrays = read_arrays(path, ["inputs"], ["sensors", "points"], "functions")
     for name, columns in (("points", width), ("sensors", depth)):
         if name in arrays:
-            wrong = arrays[name].shape[1] != columns if arrays[name].ndim == 2 else arrays[name].size % columns
-            if wrong or arrays[name].ndim > 2:
+            columns_found = arrays[name].shape[1] if arrays[name].ndim == 2 else 1
+            if arrays[name].ndim > 2 or (columns_found != columns and arrays[name].shape != (columns,)):
                 raise ConfigError(f"{path}: {name} should have {columns} columns, one for each coordinate.")
             arrays[name] = arrays[name].reshape(-1, columns)
     places, values = arrays.get("sensors", emulator.sensors), arrays["inputs"]

@@ -75,7 +75,7 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 def cli(tmp_path: Path) -> Cli:
     """Run ``sciuq-run`` in an empty folder."""
 
-    def call(*arguments: str, env: dict[str, str] | None = None, timeout: float = 300) -> Any:
+    def call(*arguments: str, env: dict[str, str] | None = None, timeout: float = 900) -> Any:
         return subprocess.run(
             program(*arguments),
             cwd=tmp_path,

@@ -83,11 +83,10 @@ def test_mini_batches_are_unbiased():
     target = make(Noise("known", np.linspace(0.1, 2, 6)[:, None]))
     theta = torch.as_tensor(RNG.standard_normal((3, target.size)))
     pairs = [torch.tensor([i, j]) for i in range(6) for j in range(i)]
-    parts = torch.stack([target.log_likelihood(theta, {"u": pair}) for pair in pairs])
+    parts = torch.stack([target.log_likelihood(theta, {"u": (pair,)}) for pair in pairs])
     torch.testing.assert_close(parts.mean(0), target.log_likelihood(theta), rtol=1e-12, atol=1e-9)
-    batch = target.draw_batch(2, torch.Generator().manual_seed(0))
-    assert len(batch["u"]) == 2
-    assert len(set(batch["u"].tolist())) == 2
+    (drawn,) = target.draw_batch(2, torch.Generator().manual_seed(0))["u"]
+    assert len(drawn) == len(set(drawn.tolist())) == 2
 
 
 @pytest.mark.parametrize("kind", ["known", "learned"])

@@ -117,8 +117,14 @@ class Objective:
         return (decay - target.log_likelihood(theta, batch)) / target.n_readings
 
     def judge(self, theta: Tensor) -> Tensor:
-        """The loss of many members, of one mini-batch if there are such, ``[M]``."""
-        picks = [item[0] for item in self.inputs(1)]
+        """The loss of many members, of one mini-batch if there are such, ``[M]``.
+
+        Its own random numbers: those of the training stay as they are for a run that goes on.
+        """
+        picks = []
+        if self.batch_size is not None:
+            drawn = self.target.draw_batches(self.batch_size, 1, Generator().manual_seed(0))
+            picks = [item[0] for item in drawn]
         with torch.no_grad():
             return torch.cat([self(part, *picks) for part in theta.split(JUDGED)])
 

@@ -87,11 +87,11 @@ class GANFP(GeneratorSettings, Model):
         """One sentence on why this model cannot serve a problem."""
         if problem.scalars or any(spec.n_outputs > 1 for spec in problem.fields.values()):
             return "model: a generator makes fields of one component and no unknown numbers: use model=bnn."
-        example = problem.history(stream(self.pretrain_seed, "history"), 1)
-        if not example:
+        known = problem.noise_of_history()
+        if not known:
             return "model: the problem has no historical data in this case to learn a prior from: use model=bnn."
         for name, item in noise.items():
-            if item.kind == "heteroscedastic" and (name not in example or example[name].noise is not None):
+            if item.kind == "heteroscedastic" and known.get(name, 0.0) is not None:
                 return (
                     f"model: the noise of {name} depends on the place and the historical data do not tell how: "
                     "use model=bnn."

@@ -129,6 +129,9 @@ class InputFunction(Problem):
         item = past[name]
         return {name: History(item.x, self.transforms()[name].apply(item.y, item.x), item.noise)}
 
+    def noise_of_history(self) -> Mapping[str, float | None]:
+        return {name: noise for name, noise in self.whole.noise_of_history().items() if name == self.of.input}
+
 
 class BoundOperatorField(BoundModel):
     """Theta is that of the input's model."""

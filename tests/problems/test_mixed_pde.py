@@ -128,10 +128,11 @@ def test_a_mini_batch_of_copied_readings_takes_all_copies_of_some():
     train = problem.dataset(stream(0, "data"))["f"].train
     target = Target(BNN().bind(problem, problem.noise), problem.noise, {"f": train}, dtype=torch.float64)
     theta = target.init(2, torch_stream(0, "test"))
-    batches = [{"f": torch.arange(start, start + 3)} for start in range(0, 15, 3)]
+    batches = [{"f": (torch.arange(start, start + 3),)} for start in range(0, 15, 3)]
     mean = torch.stack([target.log_likelihood(theta, batch) for batch in batches]).mean(0)
     torch.testing.assert_close(mean, target.log_likelihood(theta))
-    assert len(target.draw_batch(5, torch_stream(0, "test"))["f"]) == 5
+    (drawn,) = target.draw_batch(5, torch_stream(0, "test"))["f"]
+    assert len(drawn) == 5
 
 
 def test_f_of_a_network_is_the_equation():
