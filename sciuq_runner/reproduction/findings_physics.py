@@ -154,7 +154,8 @@ def fields(evidence: Evidence, split: str, metric: str) -> dict[str, float]:
 
 @finding(
     "Section 6.5.1",
-    "For a field behind an operator, a learned prior is more accurate and likelier than networks, also for an unusual field.",
+    "For a field behind an operator, a learned prior is more accurate and likelier than networks, in and out of "
+    "distribution.",
 )
 def learned_prior_is_better(evidence: Evidence) -> tuple[bool, Numbers]:
     errors, likelihoods = (
