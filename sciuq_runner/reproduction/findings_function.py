@@ -57,7 +57,10 @@ def hmc_grows_with_fewer_readings(evidence: Evidence) -> tuple[bool, Numbers]:
     return grows_with_fewer_readings(found), named(found)
 
 
-@finding("Section 6.1.1", "That of MCD does not grow consistently with the noise and with fewer readings.")
+@finding(
+    "Section 6.1.1",
+    "The epistemic uncertainty of MCD does not grow consistently with the noise and with fewer readings.",
+)
 def mcd_does_not_grow(evidence: Evidence) -> tuple[bool, Numbers]:
     found = growth(evidence, "mcd", "u/id/epistemic_std")
     return not (grows_with_noise(found) and grows_with_fewer_readings(found)), named(found)

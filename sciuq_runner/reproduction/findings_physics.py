@@ -130,7 +130,7 @@ def two_steps_are_more_accurate(evidence: Evidence) -> tuple[bool, Numbers]:
 
 @finding(
     "Section 6.4, Appendix D.5",
-    "With 6, GP + PI-GAN is overconfident: its band of u covers less than that of networks.",
+    "With 6 readings of the source, GP + PI-GAN is overconfident: its band of u covers less than that of networks.",
 )
 def two_steps_are_overconfident(evidence: Evidence) -> tuple[bool, Numbers]:
     found = forward(evidence, "n6", "u/id/coverage")
@@ -152,7 +152,11 @@ def fields(evidence: Evidence, split: str, metric: str) -> dict[str, float]:
     }
 
 
-@finding("Section 6.5.1", "The learned prior is more accurate and likelier than networks, in and out of distribution.")
+@finding(
+    "Section 6.5.1",
+    "For a field behind an operator, a learned prior is more accurate and likelier than networks, in and out of "
+    "distribution.",
+)
 def learned_prior_is_better(evidence: Evidence) -> tuple[bool, Numbers]:
     errors, likelihoods = (
         fields(evidence, "id", f"{metric}_standardised") | fields(evidence, "ood", f"{metric}_standardised")
@@ -162,7 +166,9 @@ def learned_prior_is_better(evidence: Evidence) -> tuple[bool, Numbers]:
     return all(errors[a] < errors[b] and likelihoods[a] > likelihoods[b] for a, b in keys), errors
 
 
-@finding("Section 6.5.1", "Networks are calibrated better for u, in and out of distribution.")
+@finding(
+    "Section 6.5.1", "For a field behind an operator, networks are calibrated better for u, in and out of distribution."
+)
 def networks_are_calibrated_better(evidence: Evidence) -> tuple[bool, Numbers]:
     found = fields(evidence, "id", "rmsce") | fields(evidence, "ood", "rmsce")
     return all(found[f"pa_bnn_fp u {split}"] < found[f"pa_gan_fp u {split}"] for split in ("id", "ood")), found
@@ -178,7 +184,9 @@ def other_fields_are_harder(evidence: Evidence) -> tuple[bool, Numbers]:
     return min(factors.values()) >= 1.5, factors
 
 
-@finding("Appendix D.7", "In some case at most 10 readings halve the calibration error.")
+@finding(
+    "Appendix D.7", "For a field behind an operator, at most 10 readings halve the calibration error in some case."
+)
 def few_readings_calibrate_fields(evidence: Evidence) -> tuple[bool, Numbers]:
     jobs = [
         (f"model={model}", f"problem.new_length={length}")
