@@ -382,7 +382,7 @@ def test_a_folder_that_holds_a_run_is_not_used_again(cli, tmp_path):
     before = (tmp_path / "here" / "metrics.json").read_text()
     again = cli("fidelity=smoke", "method=dens", "tracking=none", "hydra.run.dir=here", "seed=1")
     assert again.returncode == 2
-    assert "already holds a run" in again.stdout
+    assert "already holds a run" in again.stderr
     assert (tmp_path / "here" / "metrics.json").read_text() == before
 
 
