@@ -63,7 +63,7 @@ def check_family(uri: str, seeds: int) -> None:
     assert len(parents) == 1
     for run in children:
         assert run.data.metrics["u/id/rl2e"] > 0
-        assert run.data.params["method.n_samples"]
+        assert run.data.params["seed"] == run.data.tags["seed"]
 
 
 def by_seed(folder: Path) -> dict[int, dict[str, Any]]:
