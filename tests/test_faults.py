@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mlflow import MlflowClient
+from sqlalchemy import text
 
 from sciuq_runner import files, memory
 from sciuq_runner.errors import ConfigError
@@ -30,6 +31,7 @@ from sciuq_runner.report.runs import read_folder
 from sciuq_runner.results import RECALIBRATING
 from sciuq_runner.sync import main as sync
 from sciuq_runner.tools import calibrate, plot, predict
+from sciuq_runner.tracking import PATIENCE, Tracker
 from tests.conftest import Inside, environment, read_metrics, start
 
 pytestmark = pytest.mark.cli
@@ -265,10 +267,11 @@ def server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A tracking server, up until the end or until it is killed."""
     store = ["--backend-store-uri", f"sqlite:///{folder / 'server.db'}", "--artifacts-destination", folder / "kept"]
     place = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # eight processes fewer
     process = subprocess.Popen(
         [sys.executable, "-m", "mlflow", "server", *store, *place],
         cwd=folder,
-        env=environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}", MLFLOW_DISABLE_TELEMETRY="true"),
+        env=environment(**quiet, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -373,10 +376,17 @@ def test_runs_are_uploaded_once_and_half_runs_never(finished, tmp_path, capsys, 
     assert "holds no run" in failed_sync([str(tmp_path / "complete" / "figures")], capsys)
 
 
+def test_every_session_of_mlflow_is_patient(tmp_path):
+    """MLflow sets a time of its own in each; what SQLite says afterwards counts."""
+    tracker = Tracker(None, "sciuq", tmp_path)
+    tracker.connect()
+    with tracker.client._tracking_client.store.ManagedSessionMaker() as session:
+        assert session.execute(text("PRAGMA busy_timeout")).scalar() == 1000 * PATIENCE
+
+
+@pytest.mark.slow
 def test_a_locked_database_is_waited_for(tmp_path, monkeypatch):
     """Another writer holds the file for 30 seconds, which is longer than MLflow waits by itself."""
-    from sciuq_runner.tracking import Tracker
-
     monkeypatch.chdir(tmp_path)
     tracker = Tracker(None, "sciuq", tmp_path)
     tracker.connect()
