@@ -20,8 +20,15 @@ def held(folder: Path | None) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / NAME)
     try:
-        with FileLock(folder / NAME, timeout=0):
-            yield
+        lock.acquire(timeout=0)
     except Timeout as error:
         raise ConfigError(f"{folder} is in use by another run: wait for its end, or choose another folder.") from error
+    except NotImplementedError:  # a file system without locks must not keep anybody from working
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()

@@ -89,6 +89,15 @@ def cli(tmp_path: Path) -> Cli:
     return call
 
 
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """The folder of a run without MLflow, to be copied."""
+    folder = tmp_path_factory.mktemp("finished")
+    settings = ("fidelity=smoke", "method=dens", "calibration=var", "tracking=none", "gold=null", "hydra.run.dir=run")
+    subprocess.run(program(*settings), cwd=folder, env=environment(), check=True, stdout=subprocess.DEVNULL)
+    return folder / "run"
+
+
 @dataclass(frozen=True)
 class Ended:
     """How the program ended, and what it said."""

@@ -32,7 +32,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.expressions import FUNCTIONS, parse
 from sciuq_runner.memory import is_shortage
 
-CASES = {"expressions": 1000, "problems": 350, "texts": 150, "files": 400, "settings": 300, "lines": 40}
+CASES = {"expressions": 1000, "problems": 350, "texts": 150, "files": 400, "settings": 200, "lines": 25}
 """How many of each are tried whenever the tests run."""
 
 

@@ -8,7 +8,6 @@ import os
 import pickle
 import shutil
 import struct
-import subprocess
 import zipfile
 import zlib
 from pathlib import Path
@@ -17,9 +16,10 @@ import numpy as np
 import pytest
 import scipy.io
 from mlflow import MlflowClient
+from omegaconf import OmegaConf
 
 from sciuq_runner import files
-from sciuq_runner.composition import refuse_bomb
+from sciuq_runner.composition import compose, plain, refuse_bomb, register_resolvers
 from sciuq_runner.datafiles import read_columns
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.expressions import parse
@@ -29,7 +29,7 @@ from sciuq_runner.sync import main as sync
 from sciuq_runner.tools import calibrate, plot, predict
 from sciuq_runner.tracking import Tracker
 from sciuq_runner.uris import hide_password, take_credentials, with_credentials, without_credentials
-from tests.conftest import Inside, environment, program
+from tests.conftest import Inside
 
 ROOT = Path(__file__).parent.parent
 SMOKE = ("fidelity=smoke", "method=dens", "tracking=none", "gold=null")
@@ -280,15 +280,6 @@ def test_aliases_are_fine_while_they_are_few(tmp_path):
 # Run folders
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run without MLflow."""
-    folder = tmp_path_factory.mktemp("finished")
-    command = program(*SMOKE, "hydra.run.dir=run", "calibration=var")
-    subprocess.run(command, cwd=folder, env=environment(), check=True, stdout=subprocess.DEVNULL)
-    return folder / "run"
-
-
 @pytest.fixture
 def folder(finished, tmp_path) -> Path:
     """A copy of it, beside a folder that does not belong to it."""
@@ -469,24 +460,29 @@ def test_addresses_are_kept_without_passwords(monkeypatch, uri, kept):
 
 
 def test_passwords_are_in_no_file_and_on_no_screen(inside: Inside, tmp_path, monkeypatch):
-    """From the command line and from the environment. The store is a file, to which the password means nothing; the
-    run is real, and so are its folder and what MLflow keeps of it."""
+    """The store is a file, to which the password means nothing; the run is real, and so are its folder and what MLflow
+    keeps of it."""
     uri = f"sqlite:///{tmp_path / 'store.db'}"
     secret = f"{uri}?password=hunter2"
     monkeypatch.setattr(Tracker, "database", property(lambda self: tmp_path / "store.db"))
     monkeypatch.setattr("sciuq_runner.tracking.with_credentials", lambda kept: without_credentials(str(kept)))
-    for settings in ([f"tracking.uri='{secret}'"], []):
-        if not settings:
-            monkeypatch.setenv("MLFLOW_TRACKING_URI", secret)
-        found = inside("fidelity=smoke", "method=dens", "gold=null", *settings, keep=("MLFLOW_TRACKING_URI",))
-        assert found.status == 0, found.err
-        assert "hunter2" not in found.out + found.err
+    found = inside("fidelity=smoke", "method=dens", "gold=null", f"tracking.uri='{secret}'")
+    assert found.status == 0, found.err
+    assert "hunter2" not in found.out + found.err
     store = MlflowClient(uri)
-    runs = store.search_runs([store.get_experiment_by_name("sciuq").experiment_id])
-    assert [run.data.params["tracking.uri"] for run in runs] == [uri, uri]
+    (run,) = store.search_runs([store.get_experiment_by_name("sciuq").experiment_id])
+    assert run.data.params["tracking.uri"] == uri
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(written) > 40
+    assert len(written) > 30
     assert not [path for path in written if b"hunter2" in path.read_bytes()]
+
+
+def test_a_password_in_the_environment_is_in_no_configuration(monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hunter2@host")
+    register_resolvers()
+    composed = compose([], None)
+    assert "hunter2" not in OmegaConf.to_yaml(composed)  # which is what is saved
+    assert plain(composed)["tracking"]["uri"] == "http://host"
 
 
 def test_a_password_in_a_configuration_file_is_refused(inside: Inside, tmp_path):
