@@ -198,7 +198,7 @@ class Tracker:
         own = {path.relative_to(folder): path for path in outputs(folder)}
         files = {name: path for name, path in own.items() if there.get(name.as_posix()) != path.stat().st_size}
         for name, path in files.items():
-            self.client.log_artifact(self.run_id, str(path), name.parent.as_posix().removeprefix(".") or None)
+            self.client.log_artifact(self.run_id, str(path), "" if name.parent == Path() else name.parent.as_posix())
         new_model = (folder / "model").is_dir() and not self.has_model(known)
         if new_model:
             self.log_model(folder / "model")

@@ -64,10 +64,10 @@ def test_a_sweep_of_every_method_leaves_everything_behind(problem, cli, tmp_path
     "settings",
     [
         ("problem=mixed_pde", "model=gan_fp", "method=hmc"),
-        ("problem=forward_pde", "model=gp_pi_gan", "method=hmc"),
+        pytest.param(("problem=forward_pde", "model=gp_pi_gan", "method=hmc"), marks=pytest.mark.slow),
         ("problem=spde", "model=nnpc_plus", "method=dens"),
-        ("problem=spde", "model=pi_gan", "method=dens"),
-        ("problem=darcy", "model=fno", "method=dens"),
+        pytest.param(("problem=spde", "model=pi_gan", "method=dens"), marks=pytest.mark.slow),
+        pytest.param(("problem=darcy", "model=fno", "method=dens"), marks=pytest.mark.slow),
         ("problem=darcy", "problem.case=noisy", "model=pa_gp_fp", "method=hmc"),  # others are in test_operator_runs.py
     ],
     ids=" ".join,
@@ -79,6 +79,7 @@ def test_other_models_leave_everything_behind(settings, cli, tmp_path):
     check_folder(folder)
 
 
+@pytest.mark.slow
 def test_a_learned_prior_is_made_once_and_serves_other_methods(cli, tmp_path):
     """Pre-trained by the first job of a sweep, found by the others; from MLflow where the folder is gone."""
     methods = ["dens", "hmc", "la", "mfvi"]
@@ -232,7 +233,7 @@ def test_two_first_runs_at_once_both_arrive(tmp_path):
 
 
 def test_ctrl_c_keeps_what_was_computed(tmp_path):
-    process = start(tmp_path, "fidelity=smoke", "method.n_samples=200000")
+    process = start(tmp_path, "fidelity=smoke", "method.n_samples=40000", "method.compile=never")
     assert process.stdout is not None
     seen: list[str] = []
     for line in process.stdout:
@@ -351,7 +352,7 @@ def test_numbers_that_go_wrong_stop_the_run_with_a_sentence(cli, tmp_path):
 
 
 def test_ctrl_c_ends_a_whole_sweep(tmp_path):
-    process = start(tmp_path, "-m", "fidelity=smoke", "method.n_samples=200000", "seed=0,1,2")
+    process = start(tmp_path, "-m", "fidelity=smoke", "method.n_samples=40000", "method.compile=never", "seed=0,1,2")
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("sampling"):

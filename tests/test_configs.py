@@ -33,7 +33,9 @@ def test_every_choice_composes_at_every_fidelity(group):
             run_of(f"{group}={name}", f"fidelity={fidelity}")
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize(
+    "fidelity", [name if name == "paper" else pytest.param(name, marks=pytest.mark.slow) for name in FIDELITIES]
+)
 def test_every_problem_composes_with_every_method(fidelity):
     for problem in names("problem"):
         for method in names("method"):
@@ -61,6 +63,7 @@ def test_hmc_at_paper_fidelity_has_the_numbers_of_the_paper():
     assert found == (0.1, 50, 2000, 1000, 0.6)
 
 
+@pytest.mark.slow
 def test_experiments_expand():
     for name in names("experiment"):
         for job in expand([f"experiment={name}", "fidelity=smoke"], None):

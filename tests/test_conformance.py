@@ -57,7 +57,10 @@ def weights(name: str, exact: ExactRegression, posterior: Posterior) -> Posterio
     )
 
 
-@pytest.mark.parametrize("name", ["hmc", "nuts", "mfvi", "la", "la diag", "dens", "dens anchored"])
+SLOW_ONES = [pytest.param(name, marks=pytest.mark.slow) for name in ("nuts", "dens anchored")]
+
+
+@pytest.mark.parametrize("name", [*["hmc", "mfvi", "la", "la diag", "dens"], *SLOW_ONES])
 def test_unknown_number_beside_the_weights(name):
     """Each way in which methods use the prior: its density, its gradient, its scales, its draws."""
     exact = warped_regression()

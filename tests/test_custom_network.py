@@ -51,7 +51,9 @@ class Siren(nn.Module):
 
 
 @pytest.mark.parametrize("module", [Residual, Siren])
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name", [*(name for name in ROWS if name != "nuts"), pytest.param("nuts", marks=pytest.mark.slow)]
+)
 def test_every_method_runs_on_it(module, name):
     row = ROWS[name]
     problem = Function(case="known" if row.noisy is None else "unknown", n_train=8)

@@ -455,6 +455,7 @@ CASES: dict[str, tuple[list[str], Callable[[dict[str, Any]], bool]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_other_cases_of_the_problem(case, tmp_path, capsys):
     settings, check = CASES[case]

@@ -147,6 +147,7 @@ def postgres() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_processes_of_submitit_write_into_postgresql(postgres, tmp_path):
     """What SLURM would do, by submitit's local executor: one real job, and one that fails with its sentence."""

@@ -97,6 +97,7 @@ def test_figures_are_drawn_again_and_are_the_same(place, run):
     assert (run / "figures" / "u_bands.png").read_bytes() == before["u_bands.png"]
 
 
+@pytest.mark.slow
 def test_recalibration_reaches_folder_model_and_mlflow(place, run):
     from mlflow import MlflowClient
 

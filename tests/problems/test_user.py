@@ -345,6 +345,7 @@ def test_a_finished_run_predicts_without_its_file(cli, tmp_path):
         assert len(lines) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_killed_run_of_a_user_problem_is_resumed(cli, tmp_path):
     source = f"problem={copy_of('rod', tmp_path / 'source')}"
