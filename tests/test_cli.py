@@ -65,7 +65,7 @@ def test_a_sweep_of_every_method_leaves_everything_behind(problem, cli, tmp_path
     [
         ("problem=mixed_pde", "model=gan_fp", "method=hmc"),
         pytest.param(("problem=forward_pde", "model=gp_pi_gan", "method=hmc"), marks=pytest.mark.slow),
-        ("problem=spde", "model=nnpc_plus", "method=dens"),
+        pytest.param(("problem=spde", "model=nnpc_plus", "method=dens"), marks=pytest.mark.slow),
         pytest.param(("problem=spde", "model=pi_gan", "method=dens"), marks=pytest.mark.slow),
         pytest.param(("problem=darcy", "model=fno", "method=dens"), marks=pytest.mark.slow),
         ("problem=darcy", "problem.case=noisy", "model=pa_gp_fp", "method=hmc"),  # others are in test_operator_runs.py
@@ -351,6 +351,7 @@ def test_numbers_that_go_wrong_stop_the_run_with_a_sentence(cli, tmp_path):
     assert run.info.status == "FAILED"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_whole_sweep(tmp_path):
     process = start(tmp_path, "-m", "fidelity=smoke", "method.n_samples=40000", "method.compile=never", "seed=0,1,2")
     assert process.stdout is not None

@@ -57,6 +57,7 @@ def weights(name: str, exact: ExactRegression, posterior: Posterior) -> Posterio
     )
 
 
+QUICK_AND_SLOW = [pytest.param(name, marks=pytest.mark.slow) if name == "nuts" else name for name in ROWS]
 SLOW_ONES = [pytest.param(name, marks=pytest.mark.slow) for name in ("nuts", "dens anchored")]
 
 
@@ -73,7 +74,7 @@ def test_linear_regression(name):
     ROWS[name].exact(exact, weights(name, exact, run(name, exact.target)))
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", QUICK_AND_SLOW)
 def test_temperature(name):
     """Half the temperature: half the variance, where a method has a variance to temper."""
     row = ROWS[name]
@@ -124,7 +125,7 @@ def noisy_line(n: int = 160) -> Target:
     return Target(model, noise, {"u": Readings(x, y)}, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", QUICK_AND_SLOW)
 def test_a_noise_function_is_recovered_where_there_are_data(name):
     """The predicted scale rises along x as the true one does, within what 160 readings can tell."""
     target, row = noisy_line(), ROWS[name]

@@ -89,6 +89,7 @@ def twelve(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, found.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_twelve_jobs_side_by_side_all_arrive_under_one_parent(twelve):
     folder, output = twelve
@@ -110,6 +111,7 @@ def test_twelve_jobs_side_by_side_all_arrive_under_one_parent(twelve):
     assert threads == {"1"}
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_killed_sweep_goes_on(twelve, tmp_path):
     """Killed while a result is there but not yet in MLflow: nothing is lost, done twice, or left running."""

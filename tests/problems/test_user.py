@@ -321,6 +321,7 @@ def copy_of(name: str, folder: Path) -> Path:
 
 
 @pytest.mark.cli
+@pytest.mark.slow
 def test_a_finished_run_predicts_without_its_file(cli, tmp_path):
     source = copy_of("rod", tmp_path / "source")
     found = cli("problem=source/rod.yaml", "method=hmc", "fidelity=smoke", "tracking=none")
