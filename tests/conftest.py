@@ -36,6 +36,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(autouse=True)
+def no_tracking_server() -> Iterator[None]:
+    """No test sees the server that the caller, or a test before it, has named: MLflow and our own command line put it
+    into the environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield
+        os.environ.pop("MLFLOW_TRACKING_URI", None)
+
+
 def environment(**extra: str) -> dict[str, str]:
     """A clean environment for the program: no tracking server, one thread, and no cache but that of the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW", "SCIUQ"))}
