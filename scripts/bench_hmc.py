@@ -1,6 +1,6 @@
 """Time per gradient and chain: our batched HMC against Pyro's and NumPyro's on the same target.
 
-    python scripts/bench_hmc.py [--chains 1 8] [--repeats 5]
+    python scripts/bench_hmc.py [--chains 1 8] [--repeats 9]
 
 The target is the posterior of the function problem (2 x 50 tanh network, 32 readings). All samplers make 50
 leapfrog steps of a fixed size per transition; compiling and warm-up are timed apart, and a single chain is compiled
@@ -34,22 +34,25 @@ def make_target() -> Target:
     return Target(BNN().bind(problem, problem.noise), problem.noise, readings)
 
 
-def measure(call: Callable[[int], None], transitions: int, chains: int, repeats: int) -> tuple[float, float]:
-    """Seconds of the first call (compiling, warm-up) and median microseconds per gradient and chain after it.
+Call = Callable[[int], None]
+"""Make so many transitions."""
 
-    The second is the difference between long and short runs, so that what a sampler does once per run does not count.
-    """
 
-    def seconds(count: int) -> float:
-        return elapsed(lambda: call(count))
-
-    first = seconds(transitions)
+def warm_up(call: Call, transitions: int) -> float:
+    """Seconds of the first call; run lengths that are timed later are compiled as well."""
+    first = elapsed(lambda: call(transitions))
     call(3 * transitions)
-    times = [seconds(3 * transitions) - seconds(transitions) for _ in range(repeats)]
-    return first, statistics.median(times) / (2 * transitions) / LEAPFROG / chains * 1e6
+    return first
 
 
-def ours(target: Target, chains: int, compiled: bool) -> Callable[[int], None]:
+def microseconds(call: Call, transitions: int, chains: int) -> float:
+    """Time per gradient and chain: the difference between a long and a short run, so that what a sampler does once per
+    run does not count."""
+    seconds = elapsed(lambda: call(3 * transitions)) - elapsed(lambda: call(transitions))
+    return seconds / (2 * transitions) / LEAPFROG / chains * 1e6
+
+
+def ours(target: Target, chains: int, compiled: bool) -> Call:
     generator = torch_stream(0, "bench")
     transition = hmc.Transition(target.log_density, LEAPFROG, compiled, hmc.UNROLL if chains == 1 else 1)
     start = hmc.init(target.log_density, target.init(chains, generator))
@@ -62,8 +65,8 @@ def ours(target: Target, chains: int, compiled: bool) -> Callable[[int], None]:
     return call
 
 
-def pyro(target: Target) -> Callable[[int], None]:
-    """One chain: more of them are processes, so that the time per gradient and chain is that of one."""
+def pyro(target: Target, chains: int) -> Call:
+    """One chain that makes the transitions of all: as processes, the only way to have several, they cost no less."""
     from pyro.infer.mcmc import HMC, MCMC
 
     start = target.init(1, torch_stream(0, "bench"))[0]
@@ -78,7 +81,7 @@ def pyro(target: Target) -> Callable[[int], None]:
         )
         sampler = MCMC(
             kernel,
-            num_samples=transitions,
+            num_samples=transitions * chains,
             warmup_steps=0,
             initial_params={"theta": start.clone()},
             disable_progbar=True,
@@ -88,7 +91,7 @@ def pyro(target: Target) -> Callable[[int], None]:
     return call
 
 
-def numpyro(target: Target, chains: int) -> Callable[[int], None]:
+def numpyro(target: Target, chains: int) -> Call:
     import jax
     import jax.numpy as jnp
     from numpyro.infer import HMC, MCMC
@@ -136,40 +139,61 @@ def numpyro(target: Target, chains: int) -> Callable[[int], None]:
     return call
 
 
+def race(calls: dict[str, tuple[Call, int]], chains: int, repeats: int) -> dict[str, list[float]]:
+    """Samplers in turn, round by round, so that a machine that becomes slower does so for all of them."""
+    first = {name: warm_up(call, transitions) for name, (call, transitions) in calls.items()}
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, (call, transitions) in calls.items():
+            times[name].append(microseconds(call, transitions, chains))
+    for name, values in times.items():
+        low, high = min(values), max(values)
+        median = statistics.median(values)
+        print(f"{name:<18}{chains:>7}{first[name]:>14.1f}{median:>15.1f}{f'{low:.1f} .. {high:.1f}':>18}", flush=True)
+    return times
+
+
+def ratio(above: list[float], below: list[float]) -> float:
+    """Median over rounds."""
+    return statistics.median(a / b for a, b in zip(above, below, strict=True))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chains", type=int, nargs="+", default=[8, 1])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--transitions", type=int, default=40)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--transitions", type=int, default=400, help="of one chain; several make fewer of them")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="among which chains are shared")
     options = parser.parse_args()
     torch.set_num_threads(1)
     workers.set(options.threads)
     target = make_target()
     print(f"{options.threads} threads; {LEAPFROG} leapfrog steps; {target.size} parameters\n")
-    print(f"{'sampler':<18}{'chains':>7}{'first call s':>14}{'us/grad/chain':>15}")
+    print(f"{'sampler':<18}{'chains':>7}{'first call s':>14}{'us/grad/chain':>15}{'range':>18}")
 
-    def row(name: str, chains: int, call: Callable[[int], None], transitions: int) -> float:
-        first, per_gradient = measure(call, transitions, chains, options.repeats)
-        print(f"{name:<18}{chains:>7}{first:>14.1f}{per_gradient:>15.1f}", flush=True)
-        return per_gradient
-
-    baseline = row("pyro", 1, pyro(target), max(2, options.transitions // 10))
-    ratios = []
+    lines = []
     for chains in options.chains:
-        compiled = row("ours, compiled", chains, ours(target, chains, True), options.transitions)
-        eager = row("ours, eager", chains, ours(target, chains, False), max(2, options.transitions // 4))
-        ratios.append((f"pyro / ours compiled, {chains} chains", baseline / compiled, "goal at least 8 with 8 chains"))
-        ratios.append((f"pyro / ours eager, {chains} chains", baseline / eager, ""))
+        many = max(4, options.transitions // chains)
+        few = max(2, many // 20)
+        calls = {
+            "pyro": (pyro(target, chains), few),
+            "ours, compiled": (ours(target, chains, True), many),
+            "ours, eager": (ours(target, chains, False), few),
+        }
         try:
-            theirs = row("numpyro", chains, numpyro(target, chains), options.transitions)
+            calls["numpyro"] = (numpyro(target, chains), many)
         except ImportError:
             print(f"{'numpyro':<18}{chains:>7}  not installed: pip install 'sciuq-runner[bench]'")
-            continue
-        goal = 0.6 if chains >= 8 else 1.0
-        ratios.append((f"ours compiled / numpyro, {chains} chains", compiled / theirs, f"goal at most {goal}"))
+        times = race(calls, chains, options.repeats)
+        compiled, eager = times["ours, compiled"], times["ours, eager"]
+        lines.append((f"pyro / ours compiled, {chains} chains", ratio(times["pyro"], compiled), "goal at least 8"))
+        lines.append((f"pyro / ours eager, {chains} chains", ratio(times["pyro"], eager), ""))
+        if "numpyro" in times:
+            goal = 0.6 if chains >= 8 else 1.0
+            name = f"ours compiled / numpyro, {chains} chains"
+            lines.append((name, ratio(compiled, times["numpyro"]), f"goal at most {goal}"))
     print()
-    for name, value, goal in ratios:
+    for name, value, goal in lines:
         print(f"{name:<40}{value:>8.2f}  {goal}")
 
 
