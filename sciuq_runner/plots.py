@@ -11,7 +11,6 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import gaussian_kde
 
 from sciuq_runner import metrics
 from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED, Calibrator, Standard
@@ -281,6 +280,8 @@ def distributions(panels: Panels, title: str) -> Figure:
     Every curve is scaled to its own peak: a prior and what is left of it after the data differ by orders of magnitude.
     A scale that the method takes as a number, not a distribution, is a vertical line.
     """
+    from scipy.stats import gaussian_kde  # a second to import, and most runs have no such figure
+
     figure = Figure(figsize=(max(3.0 * len(panels), 3.6), 3.0), layout="constrained")
     for axes, (name, samples) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         low, high = np.quantile([np.quantile(values, [0.1, 0.9]) for values in samples.values()], [0, 1])
