@@ -13,7 +13,6 @@ from functools import lru_cache, wraps
 from itertools import product
 from typing import TypeVar
 
-import torch
 from torch import Tensor
 
 Index = tuple[int, ...]
