@@ -81,14 +81,12 @@ def job(cfg: Any) -> float | None:
 
 def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
-    from filelock import FileLock
-
     from sciuq_runner.cli import INTERRUPTED, OK, RESUME_VARIABLE, perform
-    from sciuq_runner.lock import NAME as LOCK
+    from sciuq_runner.lock import NAME, alone
     from sciuq_runner.results import METRICS
     from sciuq_runner.resume import read_origin
 
-    with FileLock(folder / LOCK):
+    with alone(folder / NAME):
         if stop_wanted():
             return INTERRUPTED, None
         before = read_origin(folder)

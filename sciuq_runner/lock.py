@@ -1,4 +1,4 @@
-"""One process at a time in a run folder."""
+"""One process at a time: in a run folder, in a sweep, at one product of pre-training."""
 
 from __future__ import annotations
 
@@ -11,24 +11,41 @@ from sciuq_runner.errors import ConfigError
 NAME = ".lock"
 
 
+class Busy(Exception):
+    """Another process holds the lock."""
+
+
 @contextmanager
-def held(folder: Path | None) -> Iterator[None]:
-    """Keep others out of a run folder; the lock ends with the process, however that ends. None is no folder."""
-    if folder is None:
-        yield
-        return
+def alone(path: Path, wait: bool = True) -> Iterator[None]:
+    """Hold a lock, which ends with the process, however that ends; if another has it, wait or raise ``Busy``.
+
+    A file system without locks must not keep anybody from working: there it holds nothing.
+    """
     from filelock import FileLock, Timeout
 
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / NAME)
+    lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=-1 if wait else 0)
     except Timeout as error:
-        raise ConfigError(f"{folder} is in use by another run: wait for its end, or choose another folder.") from error
-    except NotImplementedError:  # a file system without locks must not keep anybody from working
+        raise Busy(str(path)) from error
+    except NotImplementedError:
         yield
         return
     try:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def held(folder: Path | None) -> Iterator[None]:
+    """Keep others out of a run folder. None is no folder."""
+    if folder is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with alone(folder / NAME, wait=False):
+            yield
+    except Busy as error:
+        raise ConfigError(f"{folder} is in use by another run: wait for its end, or choose another folder.") from error

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from sciuq_runner import files
+from sciuq_runner import files, lock
 from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.models.base import BoundModel, Pretraining
@@ -40,10 +40,8 @@ class Store:
 
     def alone(self, key: str) -> AbstractContextManager[object]:
         """Jobs side by side that need the same product wait for the first to make it."""
-        from filelock import FileLock
-
         self.folder.mkdir(parents=True, exist_ok=True)
-        return FileLock(self.folder / f"{key}.lock")
+        return lock.alone(self.folder / f".{key}.lock")
 
     def find(self, key: str) -> tuple[dict[str, Tensor], str] | None:
         """The product and where it was found."""

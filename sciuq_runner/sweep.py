@@ -17,13 +17,12 @@ from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 
-from sciuq_runner import files
+from sciuq_runner import files, lock
 from sciuq_runner.cli import FAILED, INTERRUPTED, OK, RESUME_VARIABLE, WRONG_INPUT, stop_on_signal, variables
 from sciuq_runner.composition import expand, hydra_settings, is_of_hydra, parse_overrides, plain, quote
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.identity import BOOKKEEPING
 from sciuq_runner.job import NOTES_VARIABLE, STOP, SWEEPER_VARIABLE, Note, job, read_notes, sweeper_id
-from sciuq_runner.lock import NAME as LOCK
 from sciuq_runner.problem import Dataset
 from sciuq_runner.resume import NAME, Origin, digest, read_origin
 from sciuq_runner.schema import Count, construct
@@ -169,23 +168,19 @@ def find_sweep(root: Path, identity: list[str]) -> Path | None:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Nobody else works on this sweep; the lock ends with the process, however that ends."""
-    from filelock import FileLock, Timeout
-
     try:
-        with FileLock(folder / SWEEP_LOCK, timeout=0):
+        with lock.alone(folder / SWEEP_LOCK, wait=False):
             yield
-    except Timeout as error:
+    except lock.Busy as error:
         raise ConfigError(f"sweep.resume: {folder} is still at work in another process: wait for its end.") from error
 
 
 def at_work(path: Path) -> bool:
     """Whether a process holds this lock."""
-    from filelock import FileLock, Timeout
-
     try:
-        with FileLock(path, timeout=0):
+        with lock.alone(path, wait=False):
             return False
-    except Timeout:
+    except lock.Busy:
         return True
 
 
@@ -210,7 +205,7 @@ def close_dead(root: Path, tracker: Tracker) -> None:
 
 def is_alive(folder: str) -> bool:
     """Whether the job of this folder is at work, here or on another machine that shares the folder."""
-    return bool(folder) and (Path(folder) / LOCK).exists() and at_work(Path(folder) / LOCK)
+    return bool(folder) and (Path(folder) / lock.NAME).exists() and at_work(Path(folder) / lock.NAME)
 
 
 @contextmanager

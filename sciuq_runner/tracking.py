@@ -20,6 +20,7 @@ from sciuq_runner.assembly import TrackingSettings
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.files import write_atomically
 from sciuq_runner.identity import TAG, configuration_hash
+from sciuq_runner.lock import alone
 from sciuq_runner.uris import hide_password, server_of, with_credentials
 
 log = logging.getLogger(__name__)
@@ -79,13 +80,10 @@ class Tracker:
         Two first runs at once would race on the migration of a new database: a lock beside it lets one through.
         """
         quieten()
-        from filelock import FileLock
-
         if self.database is not None and (self.database.is_dir() or any(c in str(self.database) for c in "?%#")):
             raise ConfigError(f"tracking.uri={self.uri} cannot be a database: name a file without ?, % and #.")
         try:
-            lock = FileLock(f"{self.database}.lock") if self.database else nullcontext()
-            with lock:
+            with alone(Path(f"{self.database}.lock")) if self.database else nullcontext():
                 self.find_experiment()
         except Exception as error:  # drivers, servers and files fail in ways of their own
             reason = complaint(error)

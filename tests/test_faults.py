@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import re
@@ -238,6 +240,20 @@ def test_a_folder_is_for_one_process_at_a_time(inside: Inside, tmp_path):
     other.wait()
     with held(tmp_path / "run"):
         pass
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
+def test_a_file_system_without_locks_keeps_nobody_from_working(inside: Inside, tmp_path, monkeypatch):
+    """Some network file systems have none (flock says ENOSYS): the file itself, with who made it, is the lock then."""
+
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with held(tmp_path / "run"), pytest.raises(ConfigError, match="in use"), held(tmp_path / "run"):
+        pass
+    found = inside("-m", *ALONE, "sweep.resume=true")
+    assert found.status == 0, found.err
 
 
 def test_a_folder_that_holds_a_run_stays_as_it_is(inside: Inside, finished, tmp_path):

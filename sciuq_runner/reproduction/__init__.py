@@ -73,8 +73,7 @@ class Step:
 
 def run(options: argparse.Namespace) -> None:
     """Say what there is to do, and do it."""
-    from filelock import FileLock, Timeout
-
+    from sciuq_runner.lock import Busy, alone
     from sciuq_runner.reproduction.jobs import check_names, jobs, presets
     from sciuq_runner.tracking import Tracker
 
@@ -91,9 +90,9 @@ def run(options: argparse.Namespace) -> None:
         return
     Tracker(os.environ.get("MLFLOW_TRACKING_URI"), EXPERIMENT, Path.cwd()).connect()  # once, before jobs race for it
     try:
-        with FileLock(LOCK, timeout=0):
+        with alone(Path(LOCK), wait=False):
             perform(left, [step for step in steps if step.done], options.jobs)
-    except Timeout as error:
+    except Busy as error:
         raise ConfigError(f"another sciuq-reproduce is at work in {Path.cwd()}: wait for it, or stop it.") from error
 
 
