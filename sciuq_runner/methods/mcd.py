@@ -24,8 +24,9 @@ class MCD(Method):
     r"""One network trained with dropout; samples are :math:`\hat\theta \odot z_j` with random masks :math:`z_j`.
 
     A mask sets the weights that lead away from every hidden unit (``drop=units``), or every weight (``weights``), to
-    zero with probability ``rate``, and scales the others by 1 / (1 - rate). Every training step averages the loss over
-    ``n_masks`` fresh ones, drawn in one batch.
+    zero with probability ``rate``, and scales the others by 1 / (1 - rate). Without ``drop_last`` the weights of the
+    last layer stay: dropping there adds a noise to the output that depends on the weights of that layer alone, as wide
+    near the data as elsewhere. Every training step averages the loss over ``n_masks`` fresh masks, drawn in one batch.
     """
 
     n_samples: Count = 1000
@@ -33,6 +34,7 @@ class MCD(Method):
     learning_rate: Positive = 1e-3
     rate: Annotated[float, Interval(gt=0, lt=1)] = 0.05
     drop: Drop = "units"
+    drop_last: bool = True
     n_masks: Count = 8
     weight_decay: NonNegative = 0.0
     batch_size: Count | None = None
@@ -41,14 +43,19 @@ class MCD(Method):
     def refuse(self, target: Target) -> str | None:
         if target.model.dropout_masks(1, 0.5, self.drop, torch.Generator()) is None:
             return "method=mcd needs a network to drop weights of: use another method with this model."
+        if not self.drop_last and target.model.last_layer() is None:
+            return "method.drop_last=false needs a model with a last layer, which this one has not: set it to true."
         return refuse_optimiser(target, "mcd")
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = Objective(target, self.weight_decay, self.batch_size, generator)
+        spared = None if self.drop_last else target.model.last_layer()
 
         def masks(n: int) -> Tensor:
             dropped = target.model.dropout_masks(n, self.rate, self.drop, generator)
             assert dropped is not None
+            if spared is not None:
+                dropped[:, spared] = 1
             scales = torch.ones(n, target.size - target.n_weights, dtype=torch.float64)
             return target.tensor(torch.cat([dropped, scales], dim=1))
 
