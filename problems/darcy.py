@@ -42,6 +42,8 @@ class Darcy(Problem):
     the operator between them is learned. Both are standardised: every value less its mean and over its standard
     deviation among the pairs, at its place (``standardise=pointwise``) or everywhere (``shared``); ``target=log_u``
     takes the logarithm of u before. All that is predicted is in the original units of u and :math:`\log\lambda`.
+    Turning a medium over, from y to 1 - y, turns the flow over: with ``mirror`` every pair that was solved is learned
+    from in both positions.
 
     - ``clean``: u for new conductivities known on the whole grid, ``n_test`` of each of ``test_lengths``, or at
       ``n_lambda`` random places and interpolated. Pairs may have noise in u (``train_noise``, in units of the standard
@@ -58,6 +60,7 @@ class Darcy(Problem):
     n_terms: Count = 100
     length: Positive = 0.25
     n_pairs: Annotated[int, Ge(2)] = 1000
+    mirror: bool = False
     data_seed: Annotated[int, Ge(0)] = 0
     target: Literal["u", "log_u"] = "u"
     standardise: Literal["pointwise", "shared"] = "pointwise"
@@ -143,9 +146,21 @@ class Darcy(Problem):
         return logarithm, Flow(self.grid).solve(np.exp(logarithm), SOURCE)
 
     @cached_property
-    def known(self) -> tuple[Array, Array]:
-        """The pairs from which the operator is learned."""
+    def solved(self) -> tuple[Array, Array]:
         return self.fields_of(self.length, self.n_pairs, "pairs")
+
+    @property
+    def known(self) -> tuple[Array, Array]:
+        """The pairs from which the operator is learned, without noise."""
+        logarithm, u = self.solved
+        return self.both_ways(logarithm), self.both_ways(u)
+
+    def both_ways(self, values: Array) -> Array:
+        """Fields in columns, ``[S, n]``, followed by their mirror images if these count."""
+        if not self.mirror:
+            return values
+        image = self.grid.square(values)[:, :, ::-1].reshape(values.shape[::-1]).T
+        return np.concatenate([values, image], axis=1)
 
     def transforms(self) -> Mapping[str, Standardisation]:
         x, shared = self.grid.points, self.standardise == "shared"
@@ -156,11 +171,13 @@ class Darcy(Problem):
         }
 
     def pairs(self) -> Readings:
-        logarithm, u = self.known
+        logarithm, u = self.solved
         if self.train_noise:
             u = self.with_noise(u, self.transforms()[OUTPUT], self.train_noise, stream(self.data_seed, "noise"))
         read = self.cells(self.stride)
-        return Readings(self.grid.points[read], u[read], random=True, inputs=logarithm.T)
+        return Readings(
+            self.grid.points[read], self.both_ways(u)[read], random=True, inputs=self.both_ways(logarithm).T
+        )
 
     def cells(self, stride: int) -> Array:
         """Every so many cells along both sides."""

@@ -222,6 +222,22 @@ def test_clean_functions_of_every_kind():
     assert len(np.unique(every.round(9), axis=0)) == sum(counts.values())  # no function twice
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_mirror_images_are_solutions_and_no_new_readings(noise):
+    """They obey the equation by themselves, share the noise of what they mirror, and come after all that was solved."""
+    both, once = (replace(SMALL, mirror=mirror, train_noise=noise, stride=1).pairs() for mirror in (True, False))
+    assert both.inputs is not None
+    assert both.y.shape == (64, 60)
+    np.testing.assert_array_equal(both.inputs[:30], once.inputs)
+    image = both.y.T.reshape(2, 30, 8, 8)
+    np.testing.assert_array_equal(image[1], image[0][:, :, ::-1])
+    if not noise:
+        np.testing.assert_array_equal(both.y[:, :30], once.y)
+        np.testing.assert_allclose(both.y, Flow(Grid(8)).solve(np.exp(both.inputs.T), SOURCE), rtol=1e-12)
+    centre, _ = replace(SMALL, mirror=True).transforms()[OUTPUT].at(Grid(8).points)
+    np.testing.assert_allclose(centre.reshape(8, 8), centre.reshape(8, 8)[:, ::-1], rtol=1e-12)
+
+
 def test_as_many_functions_of_another_use_are_others():
     uses = ("pairs", "test", "calibration", "validation")
     every = np.concatenate([SMALL.fields_of(0.25, 5, use)[0].T for use in uses])
