@@ -72,7 +72,8 @@ def run(arguments: list[str]) -> int:
     register_resolvers()
     resumes = any(argument.startswith("resume=") for argument in arguments)
     grant_trust(arguments)
-    parsed, arguments = parse(adopt_files(resumed(arguments) if resumes else take_credentials(arguments)))
+    arguments = take_credentials(arguments)
+    parsed, arguments = parse(adopt_files(resumed(arguments) if resumes else arguments))
     refuse_flags(parsed)
     if parsed.hydra_help or parsed.shell_completion:
         _start_hydra(arguments)
@@ -183,7 +184,7 @@ def check(parsed: argparse.Namespace) -> Any:
     jobs = expand(parsed.overrides, parsed.config_dir) if parsed.multirun else [list(parsed.overrides)]
     composed = [compose(job, parsed.config_dir, with_hydra=True) for job in jobs]
     for cfg in composed:
-        refuse_code(cfg, [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module])
+        refuse_code(cfg, parsed.overrides)
     configs = [plain(cfg) for cfg in composed]
     if parsed.cfg or parsed.info:
         return None

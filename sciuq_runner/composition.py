@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -74,38 +75,18 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
         GlobalHydra.instance().clear()
 
 
-HANDLERS = (
-    "sciuq_runner.console.ConsoleHandler",
-    "logging.FileHandler",
-    "logging.StreamHandler",
-    "logging.NullHandler",
-)
-PLUGINS = ("hydra_plugins.", "hydra._internal.", "optuna.", "sciuq_runner.")
+def refuse_code(cfg: DictConfig, overrides: Sequence[str]) -> None:
+    """Refuse what Hydra's own settings would start, unless the person who typed ``overrides`` allows it."""
+    from sciuq_runner import permissions
+    from sciuq_runner.cli import VARIABLES
 
-
-def refuse_code(cfg: DictConfig, trust: Sequence[str]) -> None:
-    """Hydra starts what its own settings name, callbacks, launchers and loggers: only its plugins, and what is trusted.
-
-    Without this a configuration file could name any function of any module there.
-    """
-    trusted = tuple(f"{module}." for module in trust)
-
-    def walk(node: Any, key: str) -> None:
-        if isinstance(node, list):
-            for item in node:
-                walk(item, key)
-        for name, value in node.items() if isinstance(node, dict) else ():
-            logs = key.startswith(("hydra.job_logging", "hydra.hydra_logging"))
-            starts = name == "_target_" and not str(value).startswith(PLUGINS + trusted)
-            if starts or (logs and (name == "()" or (name == "class" and value not in HANDLERS))):
-                module = str(value).split(".")[0]
-                raise ConfigError(
-                    f"{key}.{name}={value} would run code: add trust=[{module}] on the command line to allow it, "
-                    "or leave it out."
-                )
-            walk(value, f"{key}.{name}")
-
-    walk(OmegaConf.to_container(cfg.hydra, resolve=False), "hydra")
+    trust = [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module]
+    given = {
+        key
+        for item in parse_overrides(overrides)
+        for key, _ in permissions.leaves(item.key_or_group, None if item.is_sweep_override() else item.value())
+    }
+    permissions.refuse_code(cfg, trust, given, VARIABLES)
 
 
 MAX_VALUES = 100_000
@@ -265,6 +246,7 @@ def hydra_settings(overrides: Sequence[str], config_dir: str | None) -> DictConf
     parsed = parse_overrides(overrides)
     fixed = [text for text, item in zip(overrides, parsed, strict=True) if not item.is_sweep_override()]
     cfg = compose(fixed, config_dir, with_hydra=True)
+    refuse_code(cfg, overrides)  # before an interpolation, or a launcher, makes anything of it
     HydraConfig.instance().set_config(cfg)  # for interpolations such as ${hydra:runtime.choices.problem}
     return cfg
 

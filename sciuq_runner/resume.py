@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,8 +19,10 @@ from sciuq_runner.datafiles import changed
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.identity import configuration_hash
 from sciuq_runner.schema import construct
+from sciuq_runner.uris import is_own
 
 NAME = "resume.json"
+PLACES = ("tracking.uri=", "tracking.artifacts=")
 
 
 @dataclass(frozen=True)
@@ -65,21 +69,43 @@ def read_origin(folder: Path) -> Origin | None:
 
 def restart_arguments(name: str, others: Sequence[str]) -> list[str]:
     """The command line that goes on with the run of this folder or MLflow run id."""
-    others = [item for item in others if not item.startswith("trust=")]
-    if others:
-        raise ConfigError(f"resume={name} goes on with the settings of that run: leave out {others[0]}.")
+    config_dir, others = split_config_dir(others)
     folder = Path(name) if Path(name).is_dir() else find_folder(name)
     origin = read_origin(folder)
     if origin is None:
         raise ConfigError(f"resume={name} is not the folder of a run, nor the id of a run in MLflow.")
+    for item in others:
+        if not item.startswith("trust=") and not (item.startswith(PLACES) and same(item, origin.overrides)):
+            raise ConfigError(f"resume={name} goes on with the settings of that run: leave out {item}.")
     files.refuse_links(folder)
     if (folder / "metrics.json").exists():
         raise ConfigError(f"resume={name} is a run that has already finished.")
     for path in changed(origin.data):
         raise ConfigError(f"resume={name}: {path} has changed since the run was started: restore it, or start anew.")
     refuse_commands(origin, name)
-    config_dir = ["--config-dir", origin.config_dir] if origin.config_dir else []
-    return [*config_dir, *origin.overrides, f"hydra.run.dir={quote(str(folder.resolve()))}"]
+    refuse_places(origin, name, others)
+    flags = repeated_config_dir(origin, name, config_dir)
+    return [*flags, *origin.overrides, f"hydra.run.dir={quote(str(folder.resolve()))}"]
+
+
+def split_config_dir(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The folder of configurations that a command line names, and the rest of it."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config-dir", "-cd", nargs="?")
+    known, others = parser.parse_known_args(list(arguments))
+    return known.config_dir, others
+
+
+def repeated_config_dir(origin: Origin, name: str, given: str | None) -> list[str]:
+    """Configurations that the run was started with: its folder names them, the person says that they may be used."""
+    kept = origin.config_dir
+    if kept and (given is None or Path(given).resolve() != Path(kept).resolve()):
+        raise ConfigError(
+            f"resume={name} needs configurations of yours: add --config-dir {shlex.quote(kept)} if you trust them."
+        )
+    if given and not kept:
+        raise ConfigError(f"resume={name} goes on with the settings of that run: leave out --config-dir {given}.")
+    return ["--config-dir", given] if given else []
 
 
 def refuse_commands(origin: Origin, name: str) -> None:
@@ -92,6 +118,26 @@ def refuse_commands(origin: Origin, name: str) -> None:
             raise ConfigError(f"resume={name} needs code of yours: add 'trust={value}' if you trust it.")
         if not re.fullmatch(r"[A-Za-z_][\w.@/-]*", key) or key.startswith(("hydra", "-")):
             raise ConfigError(f"resume={name}: {NAME} says {text!r}, which no run leaves there: start it anew.")
+
+
+def refuse_places(origin: Origin, name: str, given: Sequence[str]) -> None:
+    """Nor does it say where results, and the passwords of the environment, are sent."""
+    for text in origin.overrides:
+        key, _, value = text.lstrip("+~").partition("=")
+        if key.startswith("tracking") and not re.fullmatch(r"tracking=[\w/-]+|tracking\.\w+=[^{}$]*", text):
+            raise ConfigError(f"resume={name}: {NAME} says {text!r}, which no run leaves there: start it anew.")
+        known = key == "tracking.uri" and is_own(unquoted(value))
+        if text.startswith(PLACES) and value != "null" and not known and not same(text, given):
+            raise ConfigError(f"resume={name} sends its results elsewhere: add {shlex.quote(text)} if you want that.")
+
+
+def same(text: str, others: Sequence[str]) -> bool:
+    """Whether a setting is among others, however they are quoted."""
+    return unquoted(text) in [unquoted(other) for other in others]
+
+
+def unquoted(text: str) -> str:
+    return text.replace("'", "").replace('"', "")
 
 
 def listed(value: str) -> list[str]:

@@ -331,11 +331,15 @@ class Sweep:
                 return Planned(number, overrides, folder, done=True)
         taken = {item.folder for item in self.planned}
         begun = [folder for folder, _ in found if folder not in taken]
-        if begun:
-            return Planned(number, overrides, begun[-1], resumes=True)
-        if own in taken or (own / NAME).exists():  # of another configuration
+        if not begun and (own in taken or (own / NAME).exists()):  # of another configuration
             own = self.folder / f"{number}_{secrets.token_hex(4)}"
-        return Planned(number, overrides, own, resumes=own.exists())
+        folder = begun[-1] if begun else own
+        try:
+            refuse_link(folder)
+            files.refuse_links(folder)
+        except ConfigError as error:
+            return Planned(number, overrides, folder, refusal=str(error))
+        return Planned(number, overrides, folder, resumes=folder.exists())
 
     def digest_of(self, overrides: list[str]) -> str:
         """The hash of the configuration of a job."""
@@ -417,6 +421,12 @@ def index(root: Path) -> dict[str, list[tuple[Path, Origin]]]:
     for runs in found.values():
         runs.sort(key=lambda run: ((run[0] / CHECKPOINT).exists(), (run[0] / NAME).stat().st_mtime))
     return found
+
+
+def refuse_link(folder: Path) -> None:
+    """The folder of a job is one of the sweep: a link could lead to any other, and results would be written there."""
+    if folder.is_symlink():
+        raise ConfigError(f"{folder} is a link: put the folder itself in its place.")
 
 
 def headline(folder: Path) -> tuple[str, float | None]:

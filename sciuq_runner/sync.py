@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> None:
         description="Upload runs to MLflow from their folders. What is there already stays as it is.",
     )
     parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="run folders, or folders of them")
-    parser.add_argument("--uri", help="the MLflow store (that of the run, MLFLOW_TRACKING_URI, or mlflow.db here)")
+    parser.add_argument("--uri", help="the MLflow store (MLFLOW_TRACKING_URI, or mlflow.db here)")
     options = parser.parse_args(arguments)
     failed = []
     for folder in [found for name in options.runs for found in folders(name)]:
@@ -65,7 +65,7 @@ def upload(folder: Path, uri: str | None) -> str:
     with held(folder):
         record = read_record(folder)
         metrics = read_metrics(folder) if (folder / METRICS).is_file() else {}
-        tracker = reach(record, uri)
+        tracker = reach(record, uri, folder)
         try:
             return bring(tracker, record, metrics, folder)
         except Exception as error:  # a store can fail in any way
@@ -74,14 +74,19 @@ def upload(folder: Path, uri: str | None) -> str:
             ) from error
 
 
-def reach(record: Record, uri: str | None) -> Tracker:
-    """The store that the run belongs to."""
+def reach(record: Record, uri: str | None, folder: Path) -> Tracker:
+    """The store that the run belongs to; whoever made the folder may name it, the person says that it may be used."""
     import os
+    import shlex
 
     from sciuq_runner.tracking import Tracker
-    from sciuq_runner.uris import VARIABLE, with_credentials
+    from sciuq_runner.uris import VARIABLE, hide_password, is_own, with_credentials
 
-    tracker = Tracker(uri or with_credentials(record.uri) or os.environ.get(VARIABLE), record.experiment, Path.cwd())
+    if uri is None and record.uri is not None and not is_own(record.uri):
+        kept = shlex.quote(hide_password(record.uri))
+        raise ConfigError(f"{folder} belongs to a store elsewhere: add --uri {kept} if you want to send it there.")
+    chosen = uri or record.uri
+    tracker = Tracker(with_credentials(chosen) or os.environ.get(VARIABLE), record.experiment, Path.cwd())
     tracker.connect()
     return tracker
 

@@ -21,7 +21,7 @@ from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.files import write_atomically
 from sciuq_runner.identity import TAG, configuration_hash
 from sciuq_runner.lock import alone
-from sciuq_runner.uris import hide_password, server_of, with_credentials
+from sciuq_runner.uris import hide_password, local_store, server_of, with_credentials
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Tracker:
 
     def __init__(self, uri: str | None, experiment: str, folder: Path, artifacts: str | None = None) -> None:
         self.folder, self.artifact_store = folder, artifacts
-        self.uri = uri or f"sqlite:///{folder / 'mlflow.db'}"
+        self.uri = uri or local_store(folder)
         self.experiment = experiment
         self.run_id: str | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from sciuq_runner.errors import ConfigError
@@ -36,6 +37,20 @@ def with_credentials(uri: str | None) -> str | None:
     """The same address with the name and password that ``MLFLOW_TRACKING_URI`` has for it, if it has any."""
     known = os.environ.get(VARIABLE)
     return known if uri and known and without_credentials(known) == uri else uri
+
+
+def local_store(folder: Path) -> str:
+    """The address of the database in a folder."""
+    return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+def is_own(uri: str) -> bool:
+    """Whether this is the store that is used where none is named: that of the environment, or of the working folder.
+
+    Any other that a run folder names is one that whoever made the folder has chosen.
+    """
+    known = os.environ.get(VARIABLE)
+    return without_credentials(uri) in (without_credentials(known) if known else "", local_store(Path.cwd()))
 
 
 def take_credentials(overrides: list[str]) -> list[str]:

@@ -332,13 +332,14 @@ def test_a_server_that_goes_away_costs_nothing(tmp_path, port, capsys, monkeypat
     assert "sciuq-sync" in output
     assert "Traceback" not in output
     assert read_metrics(tmp_path / "run")["u"]["id"]["rl2e"] > 0
-    assert "cannot be used" in failed_sync([str(tmp_path / "run")], capsys)
+    assert f"add --uri {uri} if you want to send it there" in failed_sync(["run"], capsys)
+    assert "cannot be used" in failed_sync(["run", "--uri", uri], capsys)
     with server(tmp_path, port):
         store = MlflowClient(uri)
         (before,) = store.search_runs([store.get_experiment_by_name("sciuq").experiment_id])
         assert before.info.status == "RUNNING"
         assert not before.data.metrics
-        said = synced(["run"], capsys)
+        said = synced(["run", "--uri", uri], capsys)
         assert re.search(rf"run: run {before.info.run_id} was not complete: \d+ metrics, \d+ files and the model", said)
         after = store.get_run(before.info.run_id)
         assert after.info.status == "FINISHED"
@@ -348,6 +349,7 @@ def test_a_server_that_goes_away_costs_nothing(tmp_path, port, capsys, monkeypat
             "figures",
             "run.log",
         }
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)  # which is as good as naming it
         assert synced(["run"], capsys) == f"run: run {before.info.run_id} has everything already.\n"
         assert len(store.search_runs([before.info.experiment_id])) == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -15,16 +16,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse
 from mlflow import MlflowClient
 from omegaconf import OmegaConf
 
 from sciuq_runner import files
-from sciuq_runner.composition import compose, plain, refuse_bomb, register_resolvers
-from sciuq_runner.datafiles import read_columns
+from sciuq_runner.composition import compose, plain, refuse_bomb, refuse_code, register_resolvers
+from sciuq_runner.datafiles import read_arrays, read_columns
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.expressions import parse
 from sciuq_runner.pretraining import Store
 from sciuq_runner.report import main as report
+from sciuq_runner.resume import Origin, restart_arguments
+from sciuq_runner.sweep import Sweep
 from sciuq_runner.sync import main as sync
 from sciuq_runner.tools import calibrate, plot, predict
 from sciuq_runner.tracking import Tracker
@@ -142,6 +146,26 @@ def test_a_compressed_matlab_file_that_would_fill_the_memory_is_refused(tmp_path
         read_columns(tmp_path / "bomb.mat", ["x", "u"], "file")
 
 
+@pytest.mark.parametrize("kind", ["cell", "sparse", "struct", "object array"])
+def test_what_a_matlab_file_holds_is_known_before_it_is_unpacked(tmp_path, monkeypatch, kind):
+    """A cell of one entry can hold gigabytes of zeros, as can what is inside of a sparse matrix."""
+    inner = np.zeros(2**20)
+    cell = np.empty(1, dtype=object)
+    cell[0] = inner
+    values = {
+        "cell": cell,
+        "sparse": scipy.sparse.csc_matrix((inner, np.zeros(2**20, int), [0, 2**20]), shape=(1, 1)),
+        "struct": {"a": inner},
+        "object array": np.array([{"a": inner}, {"a": inner}], dtype=object),
+    }[kind]
+    scipy.io.savemat(tmp_path / "bomb.mat", {"x": np.zeros(1), "u": values}, do_compression=True)
+    monkeypatch.setattr(scipy.io, "loadmat", lambda *_, **__: pytest.fail("unpacked"))
+    with pytest.raises(ConfigError, match=r"u holds (objects|a sparse matrix|records): save"):
+        read_columns(tmp_path / "bomb.mat", ["x", "u"], "file")
+    with pytest.raises(ConfigError, match=r"u holds (objects|a sparse matrix|records): save"):
+        read_arrays(tmp_path / "bomb.mat", ["x"], ["u"], "file")
+
+
 # Expressions
 
 
@@ -255,6 +279,28 @@ BAD_CONFIGS = {
         "hydra: {job_logging: {handlers: {bad: {class: subprocess.Popen, args: [mkdir, ATTACKED]}}}}"
     ),
     "experiment/factory": everywhere('hydra: {hydra_logging: {formatters: {bad: {"()": os.mkdir, path: ATTACKED}}}}'),
+    "experiment/attribute": everywhere(
+        "hydra: {callbacks: {bad: {_target_: sciuq_runner.cli.os.mkdir, path: ATTACKED}}}"
+    ),
+    "experiment/attribute_of_hydra": everywhere(
+        "hydra: {callbacks: {bad: {_target_: hydra._internal.utils.os.mkdir, path: ATTACKED}}}"
+    ),
+    "experiment/elsewhere": everywhere(f"hydra: {{callbacks: {{bad: '${{architecture}}'}}}}\narchitecture: {CALL}"),
+    "experiment/chosen": everywhere(f"hydra: {{callbacks: {{bad: '${{at:{{smoke: {CALL}}}}}'}}}}"),
+    "experiment/later": everywhere(f"hydra: {{callbacks: {{bad: '${{pick:${{hydra.job.num}},{{else: {CALL}}}}}'}}}}"),
+    "experiment/path": everywhere("hydra: {job: {env_set: {PATH: mine}}}"),
+    "experiment/copied": everywhere("hydra: {job: {env_copy: [HOME]}}"),
+    "experiment/name": everywhere("hydra: {job: {name: ../../ATTACKED}}"),
+    "experiment/subdir": everywhere("hydra: {output_subdir: ../../ATTACKED}"),
+    "experiment/mode": everywhere("hydra: {mode: MULTIRUN, sweeper: {params: {hydra.job.env_set.PATH: mine}}}"),
+    "experiment/file": everywhere("hydra: {job_logging: {handlers: {file: {filename: ATTACKED}}}}"),
+    "experiment/other_file": everywhere(
+        "hydra: {hydra_logging: {handlers: {bad: {class: logging.FileHandler, filename: ATTACKED, mode: w}}}}"
+    ),
+    "experiment/truncated": everywhere(  # a formatter is made with its format first, which is here a file to open
+        "hydra: {job_logging: {formatters: {bad: {class: logging.FileHandler, format: ATTACKED, datefmt: w}}}}"
+    ),
+    "experiment/imported": everywhere("hydra: {job_logging: {root: {level: 'ext://evil.INFO'}}}"),
     "experiment/laughs": everywhere(BAD_PROBLEMS["laughs"]),
     "experiment/tag": everywhere("seed: !!python/object/apply:os.mkdir [ATTACKED]"),
 }
@@ -270,6 +316,60 @@ def test_a_malicious_configuration_is_refused_in_a_sentence(inside: Inside, tmp_
     assert found.status == 2, found.out
     assert found.err.count("\n") == 1, found.err
     assert not (tmp_path / "runs").exists()
+
+
+BAD_LAUNCHERS = {
+    "setup": "hydra: {launcher: {setup: [mkdir ATTACKED]}}",
+    "parameter": "hydra: {launcher: {additional_parameters: {comment: mkdir}}}",
+    "line": 'hydra: {launcher: {additional_parameters: {"a\\nmkdir ATTACKED\\n": 1}}}',
+    "comment": 'hydra: {launcher: {comment: "a\\nmkdir ATTACKED\\n"}}',
+    "folder": "hydra: {launcher: {submitit_folder: outside}}",
+    "hidden": "hydra: {launcher: {setup: [mkdir ATTACKED]}, sweeper: {params: {hydra.launcher.setup: 'null'}}}",
+}
+
+
+@pytest.mark.parametrize("name", BAD_LAUNCHERS)
+def test_a_configuration_cannot_tell_a_cluster_what_to_run(inside: Inside, tmp_path, name):
+    (tmp_path / "mine" / "experiment").mkdir(parents=True)
+    (tmp_path / "mine/experiment/bad.yaml").write_text(everywhere(BAD_LAUNCHERS[name]))
+    found = inside("--config-dir", "mine", "-m", "experiment=bad", "sweep=slurm", "seed=0,1", *SMOKE)
+    assert found.status == 2, found.out
+    assert found.err.count("\n") == 1, found.err
+    assert "cannot come from a configuration file" in found.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_typed_may_tell_a_cluster_what_to_run():
+    register_resolvers()
+    typed = [
+        "sweep=slurm",
+        "hydra.launcher.setup=[module load cuda]",
+        "+hydra.launcher.additional_parameters.mail_user=me",
+        "hydra.launcher.partition=${oc.env:HOME}",
+    ]
+    refuse_code(compose(typed, None, with_hydra=True), typed)
+    for index in (1, 2):
+        with pytest.raises(ConfigError, match="give it on the command line"):
+            refuse_code(compose(typed, None, with_hydra=True), [*typed[:index], *typed[index + 1 :]])
+
+
+@pytest.mark.parametrize(
+    "choices", [[], ["sweep=local"], ["sweep=slurm"], ["sweep=slurm_local"], ["hydra/job_logging=default"]]
+)
+def test_what_we_ship_needs_no_trust(choices):
+    register_resolvers()
+    refuse_code(compose(choices, None, with_hydra=True), choices)
+
+
+def test_a_callback_needs_trust(monkeypatch):
+    register_resolvers()
+    typed = ["+hydra.callbacks.mine={_target_: my_module.Callback}"]
+    composed = compose(typed, None, with_hydra=True)
+    monkeypatch.delenv("SCIUQ_TRUST", raising=False)
+    with pytest.raises(ConfigError, match=r"add trust=\[my_module\] on the command line"):
+        refuse_code(composed, typed)
+    monkeypatch.setenv("SCIUQ_TRUST", "my_module")
+    refuse_code(composed, typed)
 
 
 def test_aliases_are_fine_while_they_are_few(tmp_path):
@@ -360,14 +460,109 @@ def test_a_run_folder_cannot_say_whom_to_trust(folder, tmp_path, inside: Inside,
 
 
 def test_a_run_that_needs_trust_gets_it_again_from_the_command_line(folder, inside: Inside, tmp_path):
-    (folder / "metrics.json").unlink()
-    origin = json.loads((folder / "resume.json").read_text())
-    (folder / "resume.json").write_text(json.dumps({**origin, "overrides": [*origin["overrides"], "trust=[mine]"]}))
+    remembers(folder, "trust=[mine]")
     found = inside("resume=run")
     assert found.status == 2
     assert "add 'trust=[mine]' if you trust it" in found.err
     found = inside("resume=run", "trust=[mine]")
     assert found.status == 0, found.err
+
+
+def remembers(folder: Path, *overrides: str, config_dir: str | None = None) -> None:
+    """Let a folder say that its run, which did not end, was started with these too."""
+    (folder / "metrics.json").unlink(missing_ok=True)
+    origin = json.loads((folder / "resume.json").read_text())
+    said = {**origin, "overrides": [*origin["overrides"], *overrides], "config_dir": config_dir}
+    (folder / "resume.json").write_text(json.dumps(said))
+
+
+def test_a_run_folder_brings_no_configurations(folder, inside: Inside, tmp_path):
+    evil = folder / "evil"
+    (evil / "experiment").mkdir(parents=True)
+    (evil / "experiment/bad.yaml").write_text(everywhere("seed: 3"))
+    remembers(folder, "experiment=bad", config_dir="run/evil")
+    for wrong in ([], ["--config-dir", "outside"]):
+        found = inside("resume=run", *wrong)
+        assert found.status == 2
+        assert "add --config-dir run/evil if you trust them" in found.err
+        assert found.err.count("\n") == 1, found.err
+    (evil / "experiment/bad.yaml").write_text(everywhere(f"hydra: {{callbacks: {{bad: {CALL}}}}}"))
+    assert "would run code" in inside("resume=run", "--config-dir", "run/evil").err
+
+
+def test_a_run_with_configurations_goes_on_when_they_are_named_again(folder, inside: Inside, tmp_path):
+    (tmp_path / "mine/experiment").mkdir(parents=True)
+    (tmp_path / "mine/experiment/fine.yaml").write_text(everywhere("method: {n_members: 3}"))
+    remembers(folder, "experiment=fine", config_dir=str(tmp_path / "mine"))
+    found = inside("resume=run", "--config-dir=mine")
+    assert found.status == 0, found.err
+    assert json.loads((folder / "metrics.json").read_text())["config"]["method"]["n_members"] == 3
+    remembers(folder, config_dir=None)
+    assert "leave out --config-dir mine" in inside("-cd", "mine", "resume=run").err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tracking.uri=http://127.0.0.1:9",
+        "tracking.uri=sqlite:///outside/x.db",
+        "++tracking.uri=sqlite:///outside/x.db",
+        "tracking.uri=${oc.env:HOME}",
+        "tracking={kind: mlflow, uri: 'sqlite:///outside/x.db'}",
+        "tracking.artifacts=outside",
+    ],
+)
+def test_a_run_folder_does_not_say_where_results_go(folder, inside: Inside, tmp_path, text):
+    remembers(folder, "tracking=mlflow", text)
+    found = inside("resume=run")
+    assert found.status == 2
+    assert found.err.count("\n") == 1, found.err
+    assert "sends its results elsewhere" in found.err or "which no run leaves there" in found.err
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def test_a_run_goes_on_in_the_store_that_is_named_again(folder, tmp_path, monkeypatch):
+    uri, own = "postgresql://me@host/db", f"sqlite:///{tmp_path / 'mlflow.db'}"
+    remembers(folder, f"tracking.uri='{uri}'")
+    with pytest.raises(ConfigError, match="sends its results elsewhere"):
+        restart_arguments("run", [])
+    with pytest.raises(ConfigError, match=r"leave out tracking\.uri=http://other"):
+        restart_arguments("run", ["tracking.uri=http://other"])
+    assert f"tracking.uri='{uri}'" in restart_arguments("run", [f"tracking.uri={uri}"])
+    assert f"tracking.uri='{uri}'" in restart_arguments(
+        "run", take_credentials(["tracking.uri=" + uri.replace("@", ":secret@")])
+    )
+    assert f"tracking.uri='{uri}'" in restart_arguments("run", [])  # of the environment, by now
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    remembers(folder, f"tracking.uri={own}", "tracking.artifacts=null")
+    with pytest.raises(ConfigError, match="sends its results elsewhere"):
+        restart_arguments("run", [])  # the first of the two is still there
+    origin = json.loads((folder / "resume.json").read_text())
+    origin["overrides"].remove(f"tracking.uri='{uri}'")
+    (folder / "resume.json").write_text(json.dumps(origin))
+    assert f"tracking.uri={own}" in restart_arguments("run", [])
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "sqlite:///outside/x.db"])
+def test_a_run_folder_does_not_say_where_it_is_uploaded(folder, tmp_path, capsys, uri):
+    record = json.loads((folder / "tracking.json").read_text())
+    (folder / "tracking.json").write_text(json.dumps({**record, "uri": uri}))
+    (said,) = sentences([(sync, ["run"])], capsys)
+    assert f"add --uri {uri} if you want to send it there" in said
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def test_a_sweep_does_not_go_on_where_links_lead_out(folder, tmp_path, monkeypatch):
+    (tmp_path / "sweep").mkdir()
+    sweep = Sweep(argparse.Namespace(), tmp_path / "sweep", tmp_path, None)
+    sweep.earlier = {"digest": [(folder, Origin(["seed=0"]))]}
+    monkeypatch.setattr(sweep, "digest_of", lambda overrides: overrides[0])
+    assert sweep.plan(["digest"]).resumes
+    (folder / "figures/new.png").symlink_to(tmp_path / "outside")
+    assert "is a link that leads out of the run folder" in sweep.plan(["digest"]).refusal
+    assert not sweep.plan(["another"]).refusal
+    (tmp_path / "sweep/0").symlink_to(tmp_path / "outside")
+    assert "is a link" in sweep.plan(["another"]).refusal
 
 
 @pytest.mark.parametrize("name", ["model/config.json", "metrics.json"])
