@@ -31,6 +31,15 @@ KINDS = {
 }
 """What an array can hold instead of numbers, by the kind of its dtype."""
 
+MAT_NUMBERS = ("double", "single", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+MAT_KINDS = {
+    "sparse": "a sparse matrix: save it with full( )",
+    "struct": KINDS["V"],
+    "char": KINDS["U"],
+    "logical": KINDS["b"],
+}
+"""The same by the class of MATLAB; all others hold objects."""
+
 
 def read_columns(path: Path, columns: Sequence[str], label: str) -> dict[str, np.ndarray]:
     """Read the named columns as vectors of equal length, in double precision; all values are finite.
@@ -204,6 +213,9 @@ def _load_mat(path: Path, columns: Sequence[str], where: str, optional: Sequence
         for name in columns:
             _check_there(name, names, "array", where)
         wanted = [*columns, *(name for name in optional if name in names)]
+        for name, _, kind in shapes:
+            if name in wanted and kind not in MAT_NUMBERS:  # its shape would not say how much is inside
+                raise ConfigError(f"{where}: {name} holds {MAT_KINDS.get(kind, KINDS['O'])}.")
         refuse_bomb(path, sum(8.0 * math.prod(shape) for name, shape, _ in shapes if name in wanted))
         arrays = loadmat(io.BytesIO(content), variable_names=wanted)
     except ConfigError:
@@ -235,9 +247,6 @@ def _vectors(arrays: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
 
 
 def _numbers(name: str, array: Any, where: str) -> np.ndarray:
-    if not isinstance(array, np.ndarray):
-        kind = "a sparse matrix: save it with full( )" if hasattr(array, "toarray") else KINDS["O"]
-        raise ConfigError(f"{where}: {name} holds {kind}.")
     if array.dtype.kind not in "fiu":
         raise ConfigError(f"{where}: {name} holds {KINDS.get(array.dtype.kind, 'no numbers')}.")
     if not array.size:
