@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -131,7 +131,7 @@ def postgres() -> Iterator[str]:
     """The address of a real PostgreSQL server, started by the command that the documentation names."""
     if not (shutil.which("postgres") or list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))):
         pytest.skip("there is no PostgreSQL server on this machine (.ci/run installs Debian's)")
-    folder = Path(tempfile.mkdtemp(prefix="pg_", dir="/tmp"))  # a socket needs a short name
+    folder = Path(f"/tmp/pg_{secrets.token_hex(4)}")  # a socket needs a short name, and the server makes its folder
     process = subprocess.Popen(
         [str(ROOT / "scripts" / "postgres"), str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
