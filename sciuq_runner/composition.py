@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sciuq_runner.errors import ConfigError, first_line, nearest
-from sciuq_runner.uris import kept_uri
+from sciuq_runner.uris import kept_uri, refuse_password
 
 CONFIG_MODULE = "sciuq_runner.conf"
 USER_PROBLEM = "sciuq_runner.problems.user.UserProblem"
@@ -220,6 +220,7 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     assert isinstance(values, dict)
     if isinstance(values.get("tracking"), dict) and "uri" in values["tracking"]:
         values["tracking"]["uri"] = kept_uri(values["tracking"]["uri"])
+        refuse_password("tracking.artifacts", values["tracking"].get("artifacts"))
     return {str(key): value for key, value in values.items() if key not in NOT_SETTINGS}
 
 

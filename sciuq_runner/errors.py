@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class ConfigError(Exception):
@@ -20,9 +20,9 @@ class RunError(Exception):
     """Numbers went wrong while working: says where, and what to try."""
 
 
-def first_line(error: Exception) -> str:
-    """What an error of a library says, in short."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+def first_line(error: Exception, hide: Callable[[str], str] = str) -> str:
+    """What an error of a library says, in short; ``hide`` sees it before it is cut."""
+    return hide((str(error).strip().splitlines() or [type(error).__name__])[0])[:200]
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -306,7 +306,7 @@ def outputs(folder: Path) -> list[Path]:
 
 def complaint(error: Exception) -> str:
     """What MLflow says, in short and without passwords."""
-    return hide_password(first_line(error))
+    return first_line(error, hide_password)
 
 
 def guarded(action: Callable[[], object], what: str) -> bool:

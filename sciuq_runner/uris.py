@@ -11,7 +11,7 @@ from sciuq_runner.errors import ConfigError
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 SETTING = "tracking.uri="
-SECRET = r"(?i:[?&][\w-]*(?:password|passwd|pwd|secret|token))"
+SECRET = r"(?i:(?<=[?&])[\w-]*(?:password|passwd|pwd|secret|token))"
 
 
 def hide_password(text: str) -> str:
@@ -22,10 +22,12 @@ def hide_password(text: str) -> str:
 
 def without_credentials(uri: str) -> str:
     """An address that can be kept: of a server without name and password, of a database without password."""
-    uri = re.sub(rf"{SECRET}=[^&]*", "", uri)
+    uri, removed = re.subn(rf"{SECRET}=[^&]*(&|$)", "", uri)
+    uri = re.sub(r"[?&]$", "", uri) if removed else uri
     head, mark, rest = uri.partition("://")
-    # A password may have / and @ in it, and a port is none.
-    where = re.match(r"(?P<who>[^\s/:@]*(:(?!\d+/).*)?)@", rest) if mark and not rest.startswith("/") else None
+    # A password may have / and @ in it. On the web a port is none; the address of a database is read otherwise.
+    port = r"(?!\d+/)" if head.startswith("http") else ""
+    where = re.match(rf"(?P<who>[^\s/:@]*(:{port}.*)?)@", rest) if mark and not rest.startswith("/") else None
     if where is None:
         return uri
     name = where.group("who").partition(":")[0]
@@ -75,6 +77,15 @@ def kept_uri(uri: object) -> object:
             f"put it into the environment variable {VARIABLE}."
         )
     return without_credentials(uri)
+
+
+def refuse_password(key: str, address: object) -> None:
+    """Refuse a password in an address that would be saved with every run, and for which no variable stands."""
+    if isinstance(address, str) and without_credentials(address) != address:
+        raise ConfigError(
+            f"{key}={hide_password(address)} has a password, which every run would save: leave it out, and log in "
+            "by the means of that store (a key, or variables of the environment)."
+        )
 
 
 def server_of(uri: str) -> str:

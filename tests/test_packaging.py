@@ -296,13 +296,20 @@ def test_ui_without_runs_says_so(project: Path, tmp_path: Path) -> None:
 def test_ui_opens_the_database_of_the_folder(project: Path, tmp_path: Path) -> None:
     script(project, "run")
     mlflow = project / ".venv" / "bin" / "mlflow"
-    mlflow.write_text('#!/bin/sh\necho "$@"\n')
+    mlflow.write_text('#!/bin/sh\necho "$MLFLOW_BACKEND_STORE_URI: $@"\n')
     mlflow.chmod(0o755)
     folder = tmp_path / "my runs"
     folder.mkdir()
     (folder / "mlflow.db").touch()
-    here = f"ui --backend-store-uri sqlite:///{folder}/mlflow.db --host 127.0.0.1 --workers 1"
+    here = f"sqlite:///{folder}/mlflow.db: ui --host 127.0.0.1 --workers 1"
     assert script(project, "ui", "--port", "5001", cwd=folder)[1] == f"{here} --port 5001"
     assert script(project, "ui", "my runs", MLFLOW_TRACKING_URI="sqlite:///other.db")[1] == here
-    elsewhere = script(project, "ui", MLFLOW_TRACKING_URI="sqlite:///other.db")[1]
-    assert elsewhere == "ui --backend-store-uri sqlite:///other.db --host 127.0.0.1 --workers 1"
+    elsewhere = script(project, "ui", MLFLOW_TRACKING_URI="postgresql://me:secret@host/db")[1]
+    assert elsewhere == "postgresql://me:secret@host/db: ui --host 127.0.0.1 --workers 1"
+
+
+def test_ui_does_not_show_the_password_of_a_server(project: Path) -> None:
+    status, output, errors = script(project, "ui", MLFLOW_TRACKING_URI="http://me:secret@host?token=secret")
+    assert (status, output) == ("0", "")
+    assert "open its address in a browser" in errors
+    assert "secret" not in errors

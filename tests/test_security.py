@@ -32,7 +32,7 @@ from sciuq_runner.resume import Origin, restart_arguments
 from sciuq_runner.sweep import Sweep
 from sciuq_runner.sync import main as sync
 from sciuq_runner.tools import calibrate, plot, predict
-from sciuq_runner.tracking import Tracker
+from sciuq_runner.tracking import Tracker, complaint
 from sciuq_runner.uris import hide_password, take_credentials, with_credentials, without_credentials
 from tests.conftest import Inside
 
@@ -641,6 +641,12 @@ def test_a_report_shows_names_as_text(folder, tmp_path, capsys):
         ("postgresql://me:secret@host/db", "postgresql://me@host/db"),
         ("mysql+pymysql://me:secret@host:3306/db?ssl=1", "mysql+pymysql://me@host:3306/db?ssl=1"),
         ("postgresql://host/db?user=me&password=secret", "postgresql://host/db?user=me"),
+        ("postgresql://host/db?password=secret&user=me", "postgresql://host/db?user=me"),
+        ("postgresql://host/db?password=secret&token=secret", "postgresql://host/db"),
+        ("postgresql://host/db?a=1&sslpassword=secret&user=me", "postgresql://host/db?a=1&user=me"),
+        ("postgresql://me:12345/secret@host/db", "postgresql://me@host/db"),
+        ("postgresql://me@host:5432/db?", "postgresql://me@host:5432/db?"),
+        ("s3://bucket/a@b", "s3://bucket/a@b"),
         ("http://host:5000/a@b", "http://host:5000/a@b"),
         ("sqlite:////tmp/a@b/mlflow.db", "sqlite:////tmp/a@b/mlflow.db"),
     ],
@@ -688,6 +694,21 @@ def test_a_password_in_a_configuration_file_is_refused(inside: Inside, tmp_path)
     assert found.status == 2
     assert "put it into the environment variable MLFLOW_TRACKING_URI" in found.err
     assert "hunter2" not in found.err
+
+
+def test_a_password_of_an_artifact_store_is_refused(inside: Inside, tmp_path):
+    found = inside("fidelity=smoke", "tracking.artifacts=ftp://me:hunter2@host/files")
+    assert found.status == 2
+    assert "tracking.artifacts=ftp://***@host/files has a password" in found.err
+    assert "hunter2" not in found.err
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+@pytest.mark.parametrize("length", range(150, 200, 7))
+def test_a_long_complaint_is_cut_after_the_password_was_hidden(length):
+    text = f"{'x' * length} http://me:{'hunter2' * 9}@host is away"
+    assert "hunter" not in complaint(OSError(text))
+    assert len(complaint(OSError(text))) <= 200
 
 
 def test_a_server_that_refuses_does_not_show_the_password(inside: Inside, tmp_path):
