@@ -6,7 +6,9 @@ import csv
 import hashlib
 import io
 import math
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.files import ARCHIVE_ERRORS, first_line, refuse_bomb, unpacked_size
+from sciuq_runner.files import ARCHIVE_ERRORS, BOMB_RATIO, BOMB_SIZE, first_line, refuse_bomb, unpacked_size
 
 TOLERANCE = 1e-6
 """How far outside of the domain a point may lie, in widths of the domain: the rounding of single precision."""
@@ -32,6 +34,7 @@ KINDS = {
 """What an array can hold instead of numbers, by the kind of its dtype."""
 
 MAT_NUMBERS = ("double", "single", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+MAT_COMPRESSED = 15  # the type of an element that holds another one
 MAT_KINDS = {
     "sparse": "a sparse matrix: save it with full( )",
     "struct": KINDS["V"],
@@ -216,7 +219,8 @@ def _load_mat(path: Path, columns: Sequence[str], where: str, optional: Sequence
         for name, _, kind in shapes:
             if name in wanted and kind not in MAT_NUMBERS:  # its shape would not say how much is inside
                 raise ConfigError(f"{where}: {name} holds {MAT_KINDS.get(kind, KINDS['O'])}.")
-        refuse_bomb(path, sum(8.0 * math.prod(shape) for name, shape, _ in shapes if name in wanted))
+        stated = sum(8.0 * math.prod(shape) for name, shape, _ in shapes if name in wanted)
+        refuse_bomb(path, max(stated, _unpacked_mat(content)))
         arrays = loadmat(io.BytesIO(content), variable_names=wanted)
     except ConfigError:
         raise
@@ -225,6 +229,26 @@ def _load_mat(path: Path, columns: Sequence[str], where: str, optional: Sequence
             raise ConfigError(f"{where} is a MATLAB 7.3 file: save it with save(..., '-v7').") from error
         raise ConfigError(f"{where} cannot be read ({first_line(error)}): is the file complete?") from error
     return {name: arrays[name] for name in wanted}
+
+
+def _unpacked_mat(content: bytes) -> float:
+    """Bytes of the compressed variables of a MATLAB file, counted up to where no readings are so large.
+
+    The shape in a header is only what the file says of itself: scipy unpacks what is there.
+    """
+    order = {b"MI": ">", b"IM": "<"}.get(content[126:128])
+    if order is None:  # of a version that compresses nothing
+        return 0.0
+    limit = max(BOMB_SIZE, BOMB_RATIO * len(content)) + 1.0
+    start, total = 128, 0.0
+    while start + 8 <= len(content) and total < limit:
+        kind, length = struct.unpack(f"{order}II", content[start : start + 8])
+        rest, reader = content[start + 8 : start + 8 + length], zlib.decompressobj()
+        while kind == MAT_COMPRESSED and rest and total < limit and not reader.eof:
+            total += len(reader.decompress(rest, 2**20))
+            rest = reader.unconsumed_tail
+        start += 8 + length
+    return total
 
 
 def _check_there(name: str, names: Sequence[str], what: str, where: str) -> None:

@@ -147,6 +147,21 @@ def test_a_compressed_matlab_file_that_would_fill_the_memory_is_refused(tmp_path
         read_columns(tmp_path / "bomb.mat", ["x", "u"], "file")
 
 
+def test_a_compressed_matlab_file_with_more_than_it_says_is_refused(tmp_path, monkeypatch):
+    """An array of three numbers by its header, with half a gigabyte behind it."""
+    scipy.io.savemat(tmp_path / "small.mat", {"x": np.zeros(3)}, do_compression=True)
+    content = (tmp_path / "small.mat").read_bytes()
+    packer = zlib.compressobj(1)
+    body = bytearray(zlib.decompress(content[136:]))
+    body[-28:-24] = struct.pack("<I", 2**29)  # the length of the numbers
+    packed = packer.compress(bytes(body)) + b"".join(packer.compress(bytes(2**26)) for _ in range(8)) + packer.flush()
+    (tmp_path / "bomb.mat").write_bytes(content[:128] + struct.pack("<II", 15, len(packed)) + packed)
+    assert scipy.io.whosmat(tmp_path / "bomb.mat") == [("x", (1, 3), "double")]
+    monkeypatch.setattr(scipy.io, "loadmat", lambda *_, **__: pytest.fail("unpacked"))
+    with pytest.raises(ConfigError, match=r"would unpack to .* GB"):
+        read_columns(tmp_path / "bomb.mat", ["x"], "file")
+
+
 @pytest.mark.parametrize("kind", ["cell", "sparse", "struct", "object array"])
 def test_what_a_matlab_file_holds_is_known_before_it_is_unpacked(tmp_path, monkeypatch, kind):
     """A cell of one entry can hold gigabytes of zeros, as can what is inside of a sparse matrix."""
