@@ -41,7 +41,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "results beside the paper's.",
     )
     parser.add_argument("names", metavar="NAME", nargs="*", help="presets of experiment=paper/NAME (all)")
-    parser.add_argument("--seeds", metavar="N", type=int, help="seeds 0 to N - 1 of every job (5; 1 if not paper)")
+    parser.add_argument(
+        "--seeds", metavar="N", type=int, help="seeds 0 to N - 1 of every job (those of its preset; 1 if not paper)"
+    )
     parser.add_argument("--fidelity", choices=("smoke", "quick", "paper"), default="quick", help="step counts (quick)")
     parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (2, or 1 on a single core)")
     parser.add_argument("--list", action="store_true", help="show the names and stop")
@@ -50,18 +52,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for name in ("seeds", "jobs"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ConfigError(f"--{name} {getattr(options, name)} should be at least 1.")
-    options.seeds = options.seeds or (5 if options.fidelity == "paper" else 1)
+    if options.fidelity != "paper":
+        options.seeds = options.seeds or 1
     options.jobs = options.jobs or min(2, os.cpu_count() or 1)
     return options
 
 
 @dataclass(frozen=True)
 class Step:
-    """A job with one seed: whether it is done, cannot be done here, or which folder to go on from."""
+    """A job with one seed: what it may take, whether it is done, cannot be done here, or which folder to go on from."""
 
     job: Job
     seed: int
     seconds: float | None
+    guessed: bool = False
     done: bool = False
     refusal: str = ""
     folder: str = ""
@@ -112,23 +116,24 @@ def recorded() -> list[Run]:
         ) from error
 
 
-def plan(found: Sequence[Job], n_seeds: int, runs: Sequence[Run]) -> list[Step]:
-    """Every job with every seed, the cheap ones first, and what is known of it."""
+def plan(found: Sequence[Job], n_seeds: int | None, runs: Sequence[Run]) -> list[Step]:
+    """Every job with every seed, by default those of its preset, the cheap ones first, and what is known of it."""
     from sciuq_runner.identity import TAG
     from sciuq_runner.report.runs import FINISHED
-    from sciuq_runner.reproduction.costs import expected
+    from sciuq_runner.reproduction.costs import estimates
+    from sciuq_runner.reproduction.jobs import seeds_of
 
     by_hash: dict[str, list[Run]] = {}
     for item in runs:
         by_hash.setdefault(item.tags.get(TAG, ""), []).append(item)
     finished = [item for item in runs if item.status == FINISHED]
     steps = []
-    for job in found:
-        seconds, refusal = expected(job, finished), unavailable(job.config)
-        for seed in range(n_seeds):
+    for job, (seconds, guessed) in zip(found, estimates(found, finished), strict=True):
+        refusal = unavailable(job.config)
+        for seed in range(n_seeds or seeds_of(job.preset)):
             same = by_hash.get(job.hash(seed), [])
             done = any(item.status == FINISHED for item in same)
-            steps.append(Step(job, seed, seconds, done, refusal, "" if done else unfinished(same)))
+            steps.append(Step(job, seed, seconds, guessed, done, refusal, "" if done else unfinished(same)))
     return sorted(steps, key=lambda step: (step.seconds or 0.0, step.job.name, step.seed))
 
 
@@ -164,16 +169,17 @@ def describe(steps: Sequence[Step], options: argparse.Namespace) -> None:
 
     for step in steps:
         time_needed = "time unknown" if step.seconds is None else f"about {spoken(step.seconds)}"
+        time_needed += ", a guess" if step.guessed and step.seconds is not None else ""
         state = "done" if step.done else step.refusal or ("goes on, " if step.folder else "") + time_needed
         print(f"{step.name}: {state}")
     left = [step for step in steps if not step.done and not step.refusal]
-    known = sum(step.seconds or 0.0 for step in left) / options.jobs
-    done, unknown = sum(step.done for step in steps), sum(step.seconds is None for step in left)
+    times = [step.seconds for step in left if step.seconds is not None]
+    done, guessed = sum(step.done for step in steps), sum(step.guessed for step in left)
+    needed = f"about {spoken(sum(times) / options.jobs)} with {options.jobs} at a time"
+    needed += f", in which the time of {guessed} is a guess from others like them" if guessed else ""
     print(
         f"{len(steps)} runs at {options.fidelity} fidelity, {done} done, {len(left)} to do: "
-        f"about {spoken(known)} with {options.jobs} at a time"
-        + (f", and {unknown} of which the time is unknown" if unknown else "")
-        + "."
+        f"{needed if len(times) == len(left) else 'time unknown'}."
     )
 
 

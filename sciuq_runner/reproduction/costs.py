@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,48 @@ def expected(job: Job, runs: Sequence[Run]) -> float | None:
         if seconds is not None:
             return seconds if fidelity == job.fidelity else START + (seconds - START) * scale(job, fidelity)
     return None
+
+
+def estimates(found: Sequence[Job], runs: Sequence[Run]) -> list[tuple[float | None, bool]]:
+    """Seconds of one run of every job, and whether that is a guess; None where nothing is known of any job like it."""
+    others = [
+        item for preset in dict.fromkeys(job.preset for job in found) for item in jobs_of(preset, found[0].fidelity)
+    ]
+    known = [(item, seconds) for item in others if (seconds := expected(item, runs)) is not None]
+    times = [expected(job, runs) for job in found]
+    return [
+        (guess(job, known), True) if seconds is None else (seconds, False)
+        for job, seconds in zip(found, times, strict=True)
+    ]
+
+
+def guess(job: Job, known: Sequence[tuple[Job, float]]) -> float | None:
+    """What a job may take: the median of those most like it of which the time is known."""
+    for level in LIKENESS:
+        alike = [seconds for other, seconds in known if level(other) == level(job)]
+        if alike:
+            return statistics.median(alike)
+    return None
+
+
+def problem_of(job: Job) -> str:
+    return str(job.config["problem"]["_target_"])
+
+
+def kind_of(job: Job) -> tuple[str, str]:
+    """Method and model."""
+    return str(job.config["method"]["_target_"]), str(job.config["model"]["_target_"])
+
+
+LIKENESS: tuple[Callable[[Job], object], ...] = (
+    lambda job: (job.preset, kind_of(job)),
+    lambda job: (problem_of(job), kind_of(job)),
+    lambda job: job.preset,
+    problem_of,
+    kind_of,
+    lambda job: None,
+)
+"""What two jobs have in common, the most first."""
 
 
 def scale(job: Job, fidelity: str) -> float:

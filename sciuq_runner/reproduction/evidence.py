@@ -19,8 +19,9 @@ from sciuq_runner.reproduction.cells import Cell, Table
 from sciuq_runner.reproduction.jobs import FIDELITIES, Job, jobs_of
 from sciuq_runner.results import CALIBRATION, PREDICTIONS, Result, read_results
 
-Verdict = Literal["better", "within 3 std", "worse", "not run"]
+Verdict = Literal["better", "within 3 std", "worse", "not run", "setting"]
 VERDICTS: tuple[Verdict, ...] = ("better", "within 3 std", "worse", "not run")
+"""Those that count: a setting of the preset would only be compared with itself."""
 COST = "cost_seconds"
 """The table that does not count: seconds are of another machine."""
 
@@ -125,6 +126,8 @@ class Comparison:
 
         Without a spread, that is with one seed, nothing is within it.
         """
+        if self.cell.is_setting:
+            return "setting"
         if not self.values:
             return "not run"
         if gain(self.cell, self.mean) > 0:
@@ -155,13 +158,13 @@ def compare(table: Table, evidence: Evidence) -> list[Comparison]:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many cells have which verdict."""
+    """How many cells have which verdict; settings are left out."""
 
     counts: Mapping[str, int]
 
     @classmethod
     def of(cls, comparisons: Iterable[Comparison]) -> Tally:
-        return cls(Counter(item.verdict for item in comparisons))
+        return cls(Counter(item.verdict for item in comparisons if item.verdict != "setting"))
 
     @property
     def total(self) -> int:
@@ -177,9 +180,11 @@ class Tally:
         return self.counts.get("better", 0) + self.counts.get("within 3 std", 0)
 
     def __str__(self) -> str:
-        share = f": {100 * self.met / self.run:.0f} % of those run are met" if self.run else ""
         listed = ", ".join(f"{self.counts.get(name, 0)} {name}" for name in VERDICTS)
-        return f"{self.total} cells, {listed}{share}"
+        if not self.run:
+            return f"{self.total} cells, {listed}"
+        shares = f"{100 * self.met / self.total:.0f} % of all cells, {100 * self.met / self.run:.0f} % of those run"
+        return f"{self.total} cells, {listed}: {self.met} are met, {shares}"
 
 
 def best_fidelity(runs: Iterable[Run]) -> str | None:

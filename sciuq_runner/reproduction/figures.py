@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any
@@ -81,11 +82,12 @@ def bars(
     style: str,
     label: str,
 ) -> None:
-    """Mean and standard deviation over seeds of the epistemic standard deviation of several jobs."""
+    """Mean and standard deviation over seeds of the epistemic standard deviation of several jobs; one seed has none."""
     values = [evidence.values(preset, item, "u/id/epistemic_std") for item in choices]
     if not all(values):
         raise NotEnough
-    axes.errorbar(x, [np.mean(v) for v in values], [np.std(v) for v in values], fmt=style, capsize=3, label=label)
+    spreads = [statistics.stdev(v) if len(v) > 1 else 0.0 for v in values]
+    axes.errorbar(x, [statistics.fmean(v) for v in values], spreads, fmt=style, capsize=3, label=label)
 
 
 def network_size(evidence: Evidence) -> Figure:

@@ -113,6 +113,13 @@ def jobs_of(preset: str, fidelity: str) -> tuple[Job, ...]:
     return tuple(found)
 
 
+@cache
+def seeds_of(preset: str) -> int:
+    """How many seeds a preset has of its own."""
+    every = [text for overrides in expand([f"experiment=paper/{preset}"], None) for text in overrides]
+    return len({text for text in every if text.startswith("seed=")})
+
+
 def jobs(names: Sequence[str], fidelity: str) -> list[Job]:
     """The jobs of several presets; what two of them share comes once, under the first."""
     found: dict[str, Job] = {}

@@ -17,7 +17,7 @@ from sciuq_runner.reproduction.statements import Outcome
 TITLE = "The paper, reproduced"
 VERDICT_STYLE = """
 .better, .confirmed { color: #12813f; } .worse, .not-confirmed { color: #c22f2f; font-weight: 700; }
-.not-run, .not-enough-runs { color: var(--soft); }
+.not-run, .not-enough-runs, .setting { color: var(--soft); }
 @media (prefers-color-scheme: dark) {
   .better, .confirmed { color: #56c98a; } .worse, .not-confirmed { color: #ff8a80; }
 }
@@ -100,7 +100,7 @@ def findings_html(paper: Paper) -> Html:
             tag("td", item.finding.source),
             verdict_cell(item.answer),
             tag("td", evidence_of(item), class_="text"),
-            tag("td", formatted(paper.explanations.get(item.finding.name, "")), class_="text"),
+            tag("td", formatted(paper.explanation(item)), class_="text"),
         ]
         for item in paper.outcomes
     ]
@@ -158,9 +158,8 @@ def markdown(paper: Paper, folder: str) -> str:
     parts.append(lines(["table", "cells", *VERDICTS], rows, "l" + "r" * 5))
     parts += [f"![{caption}]({folder}/{name}.png)" for name, (caption, _) in paper.figures.items()]
     parts += ["## Findings", lines(["statement", "where", "answer", "numbers"], findings_rows(paper.outcomes), "llll")]
-    for item in paper.outcomes:
-        if item.finding.name in paper.explanations:
-            parts.append(f"*{item.finding.statement}* {paper.explanations[item.finding.name]}")
+    explained = [(item.finding.statement, paper.explanation(item)) for item in paper.outcomes]
+    parts += [f"*{statement}* {why}" for statement, why in explained if why]
     for table in paper.tables.values():
         found = paper.comparisons[table.name]
         parts += [f"## {table.title}", f"{table.source}: {table.remark}."]

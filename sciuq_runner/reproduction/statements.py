@@ -73,6 +73,11 @@ def by_few(results: Iterable[Result], calibrators: Mapping[str, Calibrator], mos
     return float(np.mean(before)), float(np.mean(after, axis=0).min())
 
 
+def epistemic_coverage(result: Result) -> float:
+    """The share of all points at which the 95 % epistemic band holds the clean reference."""
+    return metrics.coverage(result.mean, result.epistemic_std, result.reference)
+
+
 def reduced(
     evidence: Evidence, preset: str, jobs: Iterable[tuple[str, ...]], quantities: tuple[str, ...], factor: float
 ) -> tuple[bool, Numbers]:

@@ -11,9 +11,9 @@ import pytest
 
 from sciuq_runner import reproduction
 from sciuq_runner.identity import TAG
-from sciuq_runner.reproduction import group_of, main, plan, task_of
+from sciuq_runner.reproduction import group_of, main, parse, plan, task_of
 from sciuq_runner.reproduction.costs import START, expected, measured, spoken, steps
-from sciuq_runner.reproduction.jobs import Job, jobs_of, presets
+from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets
 from sciuq_runner.tracking import Tracker
 from tests.conftest import environment
 from tests.reproduction.conftest import fake_run
@@ -61,7 +61,7 @@ def test_a_dry_run_says_what_is_done_and_what_is_left_and_runs_nothing(here, cap
     assert f"{first.name} seed=0: done" in said
     assert f"{first.name} seed=1: " in said
     assert f"{second.name} seed=0: " in said
-    assert "4 runs at smoke fidelity, 1 done, 3 to do: about" in said
+    assert "4 runs at smoke fidelity, 1 done, 3 to do: time unknown." in said
 
 
 def test_what_was_run_is_not_run_again_and_failures_are_listed_at_the_end(here, capsys, monkeypatch):
@@ -138,6 +138,54 @@ def test_expected_times_come_from_runs_else_from_measured_ones_else_by_the_numbe
     ratio = steps(quick.config) / steps(job.config)
     assert ratio > 10
     assert expected(quick, []) == pytest.approx(START + (30.0 - START) * ratio)
+
+
+def test_a_job_of_unknown_time_is_guessed_by_those_most_like_it_and_waits_its_turn(here, capsys, monkeypatch):
+    known = {
+        "epistemic_growth method=hmc problem.n_train=32 problem.noise_scale=0.1": 61.0,
+        "function_known method=hmc": 61.0,
+        "function_known method=gp": 21.0,
+        "function_known method=mfvi": 41.0,
+        "forward_n15 model=bnn": 30.0,
+    }
+    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: {"smoke": known})
+    names = [
+        "function_known",
+        "epistemic_growth",
+        "function_unknown",
+        "forward_n15",
+        "mixed_pde_additional",
+        "spde_clean",
+    ]
+    steps = plan(jobs(names, "smoke"), 1, [])
+    times = {step.job.name: (step.seconds, step.guessed) for step in steps}
+    assert times["function_known method=hmc"] == (61.0, False)
+    assert times["epistemic_growth method=hmc problem.n_train=16 problem.noise_scale=0.5"] == (61.0, True)
+    assert times["function_unknown method=mfvi"] == (41.0, True)  # the same method elsewhere
+    assert times["function_known method=ld"] == (41.0, True)  # another method of its preset
+    assert times["function_unknown method=la"] == (51.0, True)  # of its problem
+    assert times["mixed_pde_additional problem.case=steep"] == (61.0, True)  # its method and model
+    assert times["spde_clean model=nnpc"] == (41.0, True)  # any
+    assert [step.seconds for step in steps] == sorted(step.seconds for step in steps)
+    assert steps[0].job.name == "function_known method=gp"
+    assert call("forward_n15", "forward_n6", "--fidelity", "smoke", "--jobs", "1", "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert "forward_n15 model=bnn seed=0: about 30 s\n" in said
+    assert "forward_n6 model=bnn seed=0: about 30 s, a guess\n" in said
+    assert "4 to do: about 2 min with 1 at a time, in which the time of 3 is a guess from others like them." in said
+    known.clear()
+    assert call("forward_n15", "--fidelity", "smoke", "--dry-run") == 0
+    assert "2 runs at smoke fidelity, 0 done, 2 to do: time unknown." in capsys.readouterr().out
+
+
+def test_at_paper_fidelity_every_preset_has_its_own_seeds():
+    found = [jobs_of(name, "paper")[0] for name in ("forward_n15", "darcy_noisy")]
+    assert {job.preset: sum(step.job is job for step in plan(found, None, [])) for job in found} == {
+        "forward_n15": 5,
+        "darcy_noisy": 10,
+    }
+    options = [parse([*arguments, "--fidelity", "paper"]).seeds for arguments in ([], ["--seeds", "3"])]
+    assert [*options, parse([]).seeds] == [None, 3, 1]
 
 
 def test_measured_times_are_of_jobs_that_there_are():

@@ -22,8 +22,8 @@ Value = Callable[[frozenset[str], str], float]
 class Made:
     """Numbers instead of runs."""
 
-    def __init__(self, value: Value | None = None, result: Result | None = None) -> None:
-        self.value, self.result = value, result
+    def __init__(self, value: Value | None = None, result: Result | None = None, **by_model: Result) -> None:
+        self.value, self.result, self.by_model = value, result, by_model
 
     def mean(self, preset: str, choices: str | Iterable[str], metric: str) -> float:
         if self.value is None:
@@ -32,9 +32,10 @@ class Made:
         return self.value(frozenset([preset, *(word.partition("=")[2] for word in words)]), metric)
 
     def results(self, preset: str, *choices: str) -> list[dict[str, Any]]:
-        if self.result is None:
+        result = self.by_model.get(choices[0].partition("=")[2], self.result)
+        if result is None:
             raise NotEnough
-        return [dict.fromkeys(("u", "lambda", "log_lambda"), self.result)] * 2
+        return [dict.fromkeys(("u", "lambda", "log_lambda"), result)] * 2
 
     def jobs(self, preset: str) -> dict[frozenset[str], Job]:
         by = {"var": {"_target_": "sciuq_runner.calibration.var.Var"}}
@@ -64,6 +65,41 @@ def opposite(value: Value) -> Value:
 def noise_and_size(words: frozenset[str], metric: str) -> float:
     """Grows with the noise and with fewer readings."""
     return float(next(iter(words & {"0.1", "0.3", "0.5"}))) * (2.0 if "16" in words else 1.0)
+
+
+def outside_alone(words: frozenset[str], metric: str) -> float:
+    """The same, seen out of distribution alone: what is not along all of x would miss it."""
+    return noise_and_size(words, metric) if "ood" in metric else 0.01
+
+
+def growing(mcd: float, where: str) -> Value:
+    """HMC grows fivefold with the noise or twofold with fewer readings, and MCD by a share of that."""
+    first, last = {"noise": ("0.1", "0.5"), "size": ("32", "16")}[where]
+
+    def value(words: frozenset[str], metric: str) -> float:
+        rise = (4.0 if where == "noise" else 1.0) * (mcd if "mcd" in words else 1.0)
+        return 1.0 + rise if last in words else 1.0 if first in words else 1.0 + rise / 2
+
+    return value
+
+
+def wider(hmc: float, mfvi: float) -> Value:
+    """Bands that are so many times as wide out of distribution."""
+    return lambda words, metric: 1.0 if "/id/" in metric else hmc if "hmc" in words else mfvi
+
+
+def operators(inside: float, outside: float) -> Value:
+    """How many times the error of their ensemble that of members is."""
+
+    def value(words: frozenset[str], metric: str) -> float:
+        return (inside if "/id/" in metric else outside) if metric.endswith("member") else 1.0
+
+    return value
+
+
+def only(model: str, statistic: str, low: float, high: float) -> Value:
+    """High for one statistic of one model."""
+    return lambda words, metric: high if model in words and metric.startswith(statistic) else low
 
 
 def by_metric(**values: float) -> Value:
@@ -100,9 +136,10 @@ def lengths(sign: float) -> Value:
 
 
 METRICS: dict[str, tuple[Value, Value]] = {  # numbers that confirm, and numbers that do not
-    "hmc_grows_with_noise": (noise_and_size, lambda words, metric: 1.0),
-    "hmc_grows_with_fewer_readings": (noise_and_size, lambda words, metric: 1.0),
-    "mcd_does_not_grow": (lambda words, metric: 1.0, noise_and_size),
+    "hmc_grows_with_noise": (outside_alone, lambda words, metric: 1.0),
+    "hmc_grows_with_fewer_readings": (outside_alone, lambda words, metric: 1.0),
+    "mcd_does_not_grow_with_noise": (growing(0.49, "noise"), growing(0.51, "noise")),
+    "mcd_does_not_grow_with_fewer_readings": (growing(0.49, "size"), growing(0.51, "size")),
     "mcd_is_likelier": (ranked("mcd"), opposite(ranked("mcd"))),
     "three_are_least_competitive": (opposite(ranked("ld", "mfvi", "swag")), opposite(ranked("hmc", "mfvi", "swag"))),
     "hmc_knows_what_it_has_not_seen": (
@@ -117,13 +154,24 @@ METRICS: dict[str, tuple[Value, Value]] = {  # numbers that confirm, and numbers
         lambda words, metric: 0.3 if "cal" in metric else 0.2,
         lambda words, metric: 0.1 if "cal" in metric else 0.2,
     ),
-    "hmc_is_calibrated_best": (ranked("hmc"), ranked("mfvi")),
+    "hmc_is_calibrated_best": (
+        ranked("hmc"),
+        lambda words, metric: 0.1 if "la" in words and "cal" not in metric else 0.2 if "hmc" in words else 0.3,
+    ),
     "cheap_methods_are_as_accurate": (ranked("hmc", low=1.0, high=1.2), ranked("hmc", low=1.0, high=1.3)),
     "functional_prior_is_most_accurate": (ranked("hmc_fp"), ranked("dens")),
     "ensemble_is_likeliest": (ranked("dens"), ranked("hmc_fp")),
     "networks_are_calibrated_best": (ranked("hmc"), ranked("hmc_fp")),
     "functional_prior_is_calibrated_best_outside": (ranked("hmc_fp"), ranked("hmc")),
     "cold_posteriors_are_likelier": (ranked("0.5"), ranked("1.0")),
+    "mfvi_does_not_tell": (wider(2.0, 1.5), wider(2.0, 1.51)),
+    "networks_are_less_sure": (ranked("hmc_fp"), ranked("hmc")),
+    "statistics_are_not_covered": (by_metric(coverage=0.49), only("nnpc", "lambda_std", 0.1, 0.51)),
+    "decoder_is_surest": (ranked("nnpc_plus"), only("nnpc_plus", "u_std", 1.0, 2.0)),
+    "bands_cover_operators": (
+        by_metric(coverage=0.91),
+        lambda words, metric: 0.89 if metric == "u/ood_0.15/coverage" else 0.99,
+    ),
     "functional_prior_beats_networks": (ranked("hmc_fp"), ranked("hmc")),
     "dear_methods_are_more_accurate": (ranked("hmc", "dens"), ranked("hmc", "mfvi")),
     "ensemble_is_overconfident": (ranked("dens"), by_metric(rl2e=1.0, epistemic_std=2.0)),
@@ -138,10 +186,23 @@ METRICS: dict[str, tuple[Value, Value]] = {  # numbers that confirm, and numbers
     "learned_prior_is_better": (ranked("pa_gan_fp"), ranked("pa_bnn_fp")),
     "networks_are_calibrated_better": (ranked("pa_bnn_fp"), ranked("pa_gan_fp")),
     "other_fields_are_harder": (ranked("0.25"), ranked("0.25", low=1.0, high=1.4)),
-    "ensembles_beat_members": (by_metric(rl2e=1.0, member=2.0), by_metric(rl2e=2.0, member=1.0)),
+    "ensembles_beat_members": (operators(1.1, 1.5), operators(1.1, 1.49)),
     "members_disagree_outside": (by_metric(id=1.0, **{"ood_0.15": 2.0}), by_metric(id=2.0, **{"ood_0.15": 1.0})),
     "scores_follow_the_error": (lengths(1.0), lengths(-1.0)),
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mcd_does_not_grow_with_noise", lambda words, metric: 1.0),  # nor does HMC
+        ("mcd_does_not_grow_with_fewer_readings", lambda words, metric: 1.0),
+        ("mfvi_does_not_tell", wider(1.0, 1.0)),
+        ("ensembles_beat_members", operators(2.0, 1.9)),  # as much in distribution
+    ],
+)
+def test_what_is_said_of_one_beside_another_needs_both(name, value):
+    assert outcome(FINDINGS[name], Made(value)).answer == "not confirmed"
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -153,8 +214,8 @@ def test_numbers_can_confirm_a_finding_and_refute_it(name):
     assert outcome(FINDINGS[name], Made()).answer == "not enough runs"
 
 
-def predicted(std: float, train: float = 1.0) -> Result:
-    """Predictions of zero with some standard deviation for readings of spread one; those of training have another."""
+def predicted(std: float, train: float = 1.0, epistemic: float = 0.0) -> Result:
+    """Predictions of zero with some standard deviation for values of spread one; those of training have another."""
     rng = np.random.default_rng(0)
 
     def held(n: int, scale: float) -> Held:
@@ -162,12 +223,12 @@ def predicted(std: float, train: float = 1.0) -> Result:
         return Held(x, scale * rng.standard_normal((n, 1)), np.zeros((n, 1)), np.full((n, 1), std))
 
     test = held(2000, 1.0)
-    empty = np.zeros_like(test.x)
+    empty, spread = np.zeros_like(test.x), np.full_like(test.x, epistemic)
     splits = {"id": np.ones(len(test.x), dtype=bool)}
     readings = Readings(test.x, test.y)
     data = QuantityData(readings, readings, test.y, splits, readings, readings, ("x",))
     return Result(
-        data.coordinates, test.x, test.mean, test.std, empty, empty, empty, test.y, test.y, False, None, splits,
+        data.coordinates, test.x, test.mean, test.std, spread, empty, empty, test.y, test.y, False, None, splits,
         held(200, train), held(50, 1.0), {},
     )  # fmt: skip
 
@@ -180,6 +241,9 @@ PREDICTIONS = {
 }
 
 
+OTHER_FIELDS = "only_networks_cover_other_fields"
+
+
 @pytest.mark.parametrize("name", PREDICTIONS)
 def test_predictions_can_confirm_a_finding_and_refute_it(name):
     for result, answer in zip(PREDICTIONS[name], ("confirmed", "not confirmed"), strict=True):
@@ -187,8 +251,22 @@ def test_predictions_can_confirm_a_finding_and_refute_it(name):
     assert outcome(FINDINGS[name], Made()).answer == "not enough runs"
 
 
+def test_other_fields_are_to_be_covered_by_networks_and_not_by_a_learned_prior():
+    """Epistemic bands: wide ones of the noise cover everything."""
+    wide, narrow = predicted(4.0, epistemic=1.0), predicted(4.0, epistemic=0.2)
+    for networks, learned, answer in (
+        (wide, narrow, "confirmed"),
+        (wide, wide, "not confirmed"),
+        (narrow, narrow, "not confirmed"),
+    ):
+        found = outcome(FINDINGS[OTHER_FIELDS], Made(pa_bnn_fp=networks, pa_gan_fp=learned))
+        assert found.answer == answer
+        assert len(found.numbers) == 4
+    assert outcome(FINDINGS[OTHER_FIELDS], Made(pa_bnn_fp=wide)).answer == "not enough runs"
+
+
 def test_every_finding_is_tested_and_without_runs_none_is_decided():
-    assert set(METRICS) | set(PREDICTIONS) == set(FINDINGS)
+    assert set(METRICS) | set(PREDICTIONS) | {OTHER_FIELDS} == set(FINDINGS)
     assert {item.answer for item in judge(Made())} == {"not enough runs"}
 
 

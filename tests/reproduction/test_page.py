@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.report import beside_the_paper, main, parse
-from sciuq_runner.reproduction import comparison, page
+from sciuq_runner.reproduction import comparison, figures, page
 from sciuq_runner.reproduction.comparison import Paper, build, explanations, first_of
+from sciuq_runner.reproduction.jobs import ORDER, jobs
 from sciuq_runner.reproduction.statements import FINDINGS
 from tests.report.conftest import png
+from tests.test_configs import CONF
+
+UNDECIDED, CONFIRMED = "hmc_grows_with_noise", "other_fields_are_harder"
 
 
 @pytest.fixture(scope="module")
 def paper(as_in_the_paper) -> Paper:
     runs = [replace(run, figures=lambda: {"u_bands": png()}) for run in as_in_the_paper]
     with pytest.MonkeyPatch.context() as patch:
-        words = {"spde": "First `code` <b>.\n\nSecond.", "hmc_is_calibrated_best": "For a reason."}
+        words = {"spde": "First `code` <b>.\n\nSecond.", UNDECIDED: "For no reason.", CONFIRMED: "It holds."}
         patch.setattr(comparison, "explanations", lambda: words)
         return build(runs, None)
 
 
 def test_all_cells_and_findings_are_on_both_pages(paper):
     text, html = page.markdown(paper, "figures"), page.html(paper)
-    assert len(re.findall(r"\| +2 \| \**(?:better|within 3 std|worse)\** +\|$", text, re.MULTILINE)) == 345
+    assert len(re.findall(r"\| +2 \| \**(?:better|within 3 std|worse|setting)\** +\|$", text, re.MULTILINE)) == 345
     for table in paper.tables.values():
         assert f"## {table.title}" in text
         assert f'id="{table.name}"' in html
@@ -38,21 +44,38 @@ def test_all_cells_and_findings_are_on_both_pages(paper):
     assert re.search(r"\| hmc rl2e +\| +22\.9 \| +22\.90 ± 0\.32 \| +2 \| (better|within 3 std) +\|", text)
 
 
-def test_the_summary_leaves_the_cost_aside(paper):
-    assert paper.overall.total == 345 - 16
-    assert paper.overall.met == paper.overall.run == 329
-    assert "329 cells" in page.markdown(paper, "figures")
+def test_the_summary_leaves_the_cost_and_settings_aside(paper):
+    assert paper.overall.total == paper.overall.met == paper.overall.run == 345 - 16 - 2
+    assert "327 cells" in page.markdown(paper, "figures")
     assert "seeds 0, 1" in paper.origin()
     assert "smoke fidelity" in paper.origin()
 
 
-def test_explanations_stand_beside_their_table_and_finding_and_are_no_markup(paper):
+def answered(paper: Paper, name: str, answer: str) -> Paper:
+    """The same with another answer to one finding."""
+    outcomes = [replace(item, answer=answer) if item.finding.name == name else item for item in paper.outcomes]
+    return replace(paper, outcomes=outcomes, explanations={**paper.explanations, name: "For a reason."})
+
+
+def test_findings_are_explained_only_where_they_are_not_confirmed(paper):
+    answers = {item.finding.name: item.answer for item in paper.outcomes}
+    assert (answers[UNDECIDED], answers[CONFIRMED]) == ("not enough runs", "confirmed")
+    for shown in (page.html(paper), page.markdown(paper, "figures")):
+        assert "For no reason." not in shown
+        assert "It holds." not in shown
+    refuted = answered(paper, CONFIRMED, "not confirmed")
+    for shown in (page.html(refuted), page.markdown(refuted, "figures")):
+        assert "For a reason." in shown
+    counted = [re.search(r"(\d+) are not \((\d+) of these explained\)", item.summary()[1]) for item in (paper, refuted)]
+    before, after = ([int(text) for text in found.groups()] for found in counted)
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 1)
+
+
+def test_explanations_stand_beside_their_table_and_are_no_markup(paper):
     html = page.html(paper)
     assert "<p>First <code>code</code> &lt;b&gt;.</p><p>Second.</p>" in html
-    assert "For a reason." in html
     text = page.markdown(paper, "figures")
     assert text.index("## Stochastic equation") < text.index("Second.") < text.index("## Darcy flow, noisy")
-    assert "For a reason." in text
 
 
 def test_the_page_asks_nothing_of_any_network(paper):
@@ -66,6 +89,32 @@ def test_figures_for_which_there_are_runs_are_drawn(paper):
     for _, content in paper.figures.values():
         assert content.startswith(b"\x89PNG")
         assert len(content) < 100_000
+
+
+def test_bars_are_the_standard_deviation_over_seeds_that_tables_have():
+    drawn = []
+    axes = SimpleNamespace(errorbar=lambda x, mean, spread, **_: drawn.extend([*mean, *spread]))
+    values = {"a": [1.0, 3.0], "b": [5.0]}
+    evidence = SimpleNamespace(values=lambda preset, choices, metric: values[choices])
+    figures.bars(axes, [0.1, 0.3], evidence, "preset", ["a", "b"], "o-", "")
+    assert drawn == [2.0, 5.0, pytest.approx(2**0.5), 0.0]
+
+
+def has_seed_of_its_own(node: object) -> bool:
+    """Whether something is drawn by another seed than that of the run."""
+    if not isinstance(node, Mapping):
+        return False
+    return any(str(key).endswith("_seed") or has_seed_of_its_own(value) for key, value in node.items())
+
+
+def test_the_page_says_which_seeds_share_what_and_where_settings_depart():
+    named = ("Darcy flow", "hmc_fp", "gp_pi_gan")
+    for job in jobs(ORDER, "smoke"):
+        if has_seed_of_its_own(job.config):
+            label = job.name.replace("darcy", "Darcy flow")
+            assert any(name in label and f"{name}: " in page.READING for name in named), job.name
+    assert "docs/deviations.md" in page.READING
+    assert (CONF.parent / "docs/deviations.md").is_file()
 
 
 def test_numbers_have_one_digit_more_than_the_paper_prints():

@@ -52,10 +52,10 @@ def test_a_preset_expands_to_its_jobs_and_each_can_start(name):
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_alone_a_preset_is_of_paper_fidelity_and_five_seeds(name):
+def test_alone_a_preset_is_of_paper_fidelity_and_five_seeds_or_ten_fields(name):
     config = compose([f"experiment=paper/{name}"], None, with_hydra=True)
     assert config.fidelity.name == "paper"
-    assert config.hydra.sweeper.params.seed == "range(0,5)"
+    assert config.hydra.sweeper.params.seed == ("range(0,10)" if name == "darcy_noisy" else "range(0,5)")
 
 
 def test_what_presets_share_is_run_once():
