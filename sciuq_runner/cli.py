@@ -279,9 +279,7 @@ def perform(cfg: Any) -> tuple[int, float | None]:
         choices = {key: str(job.runtime.choices.get(key)) for key in wanted}
         built = assemble(config)
         choices["calibration"] = ",".join(built.calibrators) or "none"  # Hydra does not name a list of choices
-        tracker = open_tracker(built.tracking, Path(job.runtime.cwd))
-        if tracker is not None:
-            tracker.connect()
+        tracker = open_tracker(built.tracking, Path(job.runtime.cwd))  # reached by now, or the check had refused it
         sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
         data = digests(built.problem.data_files)
         overrides = original(job.overrides.task, config)
@@ -302,6 +300,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
     from sciuq_runner.pretraining import Store
     from sciuq_runner.record import describe
+    from sciuq_runner.results import METRICS
     from sciuq_runner.resume import read_origin
     from sciuq_runner.tracking import PARENT_VARIABLE, RUN_FOLDER, guarded
     from sciuq_runner.uris import without_credentials
@@ -314,8 +313,10 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
         record = replace(record, **place, parent=os.environ.get(PARENT_VARIABLE) or None)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
     remove_partial(folder)
+    (folder / METRICS).unlink(missing_ok=True)  # until it has ended, there is no result
 
     def open_run() -> None:
+        tracker.reach()
         if earlier is not None and earlier.mlflow_run is not None:
             tracker.reopen(earlier.mlflow_run, record.params)
         elif os.environ.get(RESUME_VARIABLE):  # killed before its folder could say which run it is

@@ -83,7 +83,6 @@ def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
     from sciuq_runner.cli import INTERRUPTED, OK, RESUME_VARIABLE, perform
     from sciuq_runner.lock import NAME, alone
-    from sciuq_runner.results import METRICS
     from sciuq_runner.resume import read_origin
 
     with alone(folder / NAME):
@@ -94,7 +93,6 @@ def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
             return OK, before.score
         if before is not None:  # a queue that starts a job twice means the same job
             os.environ[RESUME_VARIABLE] = "yes"
-            (folder / METRICS).unlink(missing_ok=True)  # until it has ended, there is no result
         return perform(cfg)
 
 

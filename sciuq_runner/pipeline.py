@@ -33,6 +33,7 @@ from sciuq_runner.predictive import NOWHERE, Predictive, predict, predict_statis
 from sciuq_runner.pretraining import Store, pretrain, read_prior
 from sciuq_runner.problem import Array, Dataset, Parameter, QuantityData, Readings
 from sciuq_runner.results import (
+    INTERRUPTED,
     METRICS,
     Result,
     calibrations,
@@ -122,10 +123,11 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
         plots.draw_all(folder / "figures", *parts)
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
+    results[INTERRUPTED] = loop.interrupted
     files.write_json(folder / METRICS, results)  # the last file: a folder that has it is complete
     for warning in warnings:
         log.warning(warning)
-    return Outcome(results, loop.interrupted, validation_nll(target, posterior, dataset))
+    return Outcome(results, results[INTERRUPTED], validation_nll(target, posterior, dataset))
 
 
 def make_detector(run: Run, target: Target, dataset: Dataset) -> Detector | None:
