@@ -258,6 +258,40 @@ def test_a_file_system_without_locks_keeps_nobody_from_working(inside: Inside, t
     assert found.status == 0, found.err
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_that_refuses_locks_is_worked_on_without(tmp_path, monkeypatch, number):
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with held(tmp_path / "run"), held(tmp_path / "run"):
+        pass
+    number = errno.EIO  # that is another matter
+    with pytest.raises(OSError, match="Input/output"), held(tmp_path / "run"):
+        pass
+
+
+def test_who_waits_for_long_is_told_for_what(tmp_path, monkeypatch, caplog):
+    """A file that stands for a lock can be left by a machine that is gone."""
+    monkeypatch.setattr(lock, "PATIENCE", 0.1)
+    path = tmp_path / ".lock"
+
+    def wait() -> None:
+        with lock.alone(path):
+            pass
+
+    with lock.alone(path):
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        deadline = time.monotonic() + 20
+        while not caplog.records and time.monotonic() < deadline:
+            time.sleep(0.02)
+    thread.join(20)
+    assert not thread.is_alive()
+    (record,) = caplog.records
+    assert record.getMessage() == f"Waiting for another process, which holds {path}: remove that file if there is none."
+
+
 def test_a_folder_that_holds_a_run_stays_as_it_is(inside: Inside, finished, tmp_path):
     folder = copy(finished, tmp_path)
 
@@ -480,7 +514,11 @@ def test_runs_are_uploaded_once_and_half_runs_never(finished, tmp_path, capsys, 
     assert run.data.params["method.n_members"] == "10"
     assert run.data.tags["method"] == "dens"
     assert json.loads((tmp_path / "complete" / "resume.json").read_text())["mlflow_run"] == run.info.run_id
-    assert "holds no run" in failed_sync([str(tmp_path / "complete" / "figures")], capsys)
+    (tmp_path / "complete" / "tracking.json").unlink()
+    several = failed_sync(["complete/figures", "nowhere", "complete"], capsys)
+    assert "complete/figures holds no run: name the folder of a run" in several
+    assert "nowhere holds no run: name the folder of a run" in several
+    assert re.search(r"^complete: run \w+ (is new|was not complete|has everything)", several, re.MULTILINE), several
 
 
 def test_every_session_of_mlflow_is_patient(tmp_path):
