@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 RESUME_VARIABLE = "SCIUQ_RESUME"
+STOPPABLE: list[Callable[[], None]] = []  # how to end each piece of work of this process after its current step
 VARIABLES = ("SCIUQ_NOTES", "SCIUQ_PARENT_RUN", RESUME_VARIABLE, "SCIUQ_SWEEPER", "SCIUQ_TRUST")
 """What a job must know of the process that started it, wherever it runs."""
 
@@ -161,7 +162,7 @@ def worst_status(notes: str) -> int:
     """The exit status of what was done: it leaves a note."""
     from sciuq_runner.job import read_notes
 
-    return max((note.status for note in read_notes(Path(notes))), default=FAILED)
+    return max((note.status for note in read_notes(Path(notes)).values()), default=FAILED)
 
 
 def resumed(arguments: list[str]) -> list[str]:
@@ -190,16 +191,17 @@ def check(parsed: argparse.Namespace) -> Any:
     from sciuq_runner.assembly import assemble, prepare
     from sciuq_runner.errors import ConfigError, first_line
     from sciuq_runner.memory import is_shortage
-    from sciuq_runner.sweep import check_sweep, require_validation
+    from sciuq_runner.sweep import check_sweep, memory_share, require_validation
     from sciuq_runner.tracking import open_tracker
 
     searches = check_sweep(parsed)
+    share = memory_share(parsed, len(jobs))
     tracker = None
     for index, config in enumerate(configs):
         allow_modules(config["trust"])
         built = assemble(config)
         try:
-            dataset, _ = prepare(built)
+            dataset, _ = prepare(built, share)
         except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
             if not is_shortage(error):
                 raise
@@ -383,9 +385,11 @@ def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
     previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in previous:
         signal.signal(number, handle)
+    STOPPABLE.append(request_stop)
     try:
         yield
     finally:
+        STOPPABLE.remove(request_stop)
         for number, handler in previous.items():
             signal.signal(number, handler)
 

@@ -40,6 +40,7 @@ OUTPUTS = (
     ".hydra",
     "metrics.json",  # the last: where it is, all others are
 )
+PAGE = 1000  # runs that are asked for at once
 PATIENCE = 120  # seconds that a locked SQLite file is waited for
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
@@ -139,15 +140,23 @@ class Tracker:
         else:
             self.start(name, tags, params)
 
-    def tagged(self, tag: str, value: str) -> list[Any]:
-        """Runs of the experiment by the value of a tag, newest first."""
+    def tagged(self, tag: str, value: str, status: str | None = None) -> list[Any]:
+        """Runs of the experiment by the value of a tag, and by status, newest first; however many there are."""
         mark = '"' if "'" in value else "'"
-        return list(self.client.search_runs([self.experiment_id], f"tags.`{tag}` = {mark}{value}{mark}"))
+        query = f"tags.`{tag}` = {mark}{value}{mark}" + (f" and attributes.status = '{status}'" if status else "")
+        found: list[Any] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_runs([self.experiment_id], query, max_results=PAGE, page_token=token)
+            found += page
+            token = page.token
+            if not token:
+                return found
 
     def close_children(self, is_alive: Callable[[str], bool], parent: str | None = None) -> None:
         """Mark runs below this one (or ``parent``) as killed that are running by name only."""
-        for run in self.tagged("mlflow.parentRunId", parent or str(self.run_id)):
-            if run.info.status == "RUNNING" and not is_alive(run.data.tags.get(RUN_FOLDER, "")):
+        for run in self.tagged("mlflow.parentRunId", parent or str(self.run_id), "RUNNING"):
+            if not is_alive(run.data.tags.get(RUN_FOLDER, "")):
                 self.client.set_terminated(run.info.run_id, "KILLED")
 
     def close_sweep(self, folder: Path, is_alive: Callable[[str], bool]) -> None:
