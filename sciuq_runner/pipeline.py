@@ -267,10 +267,10 @@ def share_threads(target: Target, threads: int | None) -> None:
     """Threads inside the kernels of large targets; those of small ones are too short to share, but not their chains."""
     available = threads or ALL_THREADS
     small = target.size * target.n_readings < 2_000_000
-    torch.set_num_threads(1 if small else available)
-    workers.set(available if small else 1)
     if threads is not None:
         threadpool_limits(threads)  # of numpy and scipy: jobs side by side must not fight
+    torch.set_num_threads(1 if small else available)  # the last word: the limit above counts for torch too
+    workers.set(available if small else 1)
 
 
 def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[dict[str, float], list[str]]:
