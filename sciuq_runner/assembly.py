@@ -140,8 +140,8 @@ def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[
     }
 
 
-def prepare(run: Run) -> tuple[Dataset, Target]:
-    """Make the data and the target; refuse a method that cannot serve it."""
+def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Target]:
+    """Make the data and the target; refuse a method that cannot serve it, or not in its share of the memory."""
     settings = run.settings
     refuse_model(run.problem, run.model)
     dataset = run.problem.dataset(stream(settings.seed, "data"))
@@ -179,7 +179,7 @@ def prepare(run: Run) -> tuple[Dataset, Target]:
     refusal = run.method.refuse(target)
     if refusal:
         raise ConfigError(refusal)
-    memory.refuse([*run.method.needs(target), *predicted(run.method, dataset)])
+    memory.refuse([*run.method.needs(target), *predicted(run.method, dataset)], share)
     return dataset, target
 
 

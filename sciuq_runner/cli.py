@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 RESUME_VARIABLE = "SCIUQ_RESUME"
+STOPPABLE: list[Callable[[], None]] = []  # how to end each piece of work of this process after its current step
 VARIABLES = ("SCIUQ_NOTES", "SCIUQ_PARENT_RUN", RESUME_VARIABLE, "SCIUQ_SWEEPER", "SCIUQ_TRUST")
 """What a job must know of the process that started it, wherever it runs."""
 
@@ -162,7 +163,7 @@ def worst_status(notes: str) -> int:
     """The exit status of what was done: it leaves a note."""
     from sciuq_runner.job import read_notes
 
-    return max((note.status for note in read_notes(Path(notes))), default=FAILED)
+    return max((note.status for note in read_notes(Path(notes)).values()), default=FAILED)
 
 
 def resumed(arguments: list[str]) -> list[str]:
@@ -191,16 +192,17 @@ def check(parsed: argparse.Namespace) -> Any:
     from sciuq_runner.assembly import assemble, prepare
     from sciuq_runner.errors import ConfigError, first_line
     from sciuq_runner.memory import is_shortage
-    from sciuq_runner.sweep import check_sweep, require_validation
+    from sciuq_runner.sweep import check_sweep, memory_share, require_validation
     from sciuq_runner.tracking import open_tracker
 
     searches = check_sweep(parsed)
+    share = memory_share(parsed, len(jobs))
     tracker = None
     for index, config in enumerate(configs):
         allow_modules(config["trust"])
         built = assemble(config)
         try:
-            dataset, _ = prepare(built)
+            dataset, _ = prepare(built, share)
         except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
             if not is_shortage(error):
                 raise
@@ -280,9 +282,7 @@ def perform(cfg: Any) -> tuple[int, float | None]:
         choices = {key: str(job.runtime.choices.get(key)) for key in wanted}
         built = assemble(config)
         choices["calibration"] = ",".join(built.calibrators) or "none"  # Hydra does not name a list of choices
-        tracker = open_tracker(built.tracking, Path(job.runtime.cwd))
-        if tracker is not None:
-            tracker.connect()
+        tracker = open_tracker(built.tracking, Path(job.runtime.cwd))  # reached by now, or the check had refused it
         sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
         data = digests(built.problem.data_files)
         overrides = original(job.overrides.task, config)
@@ -303,6 +303,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
     from sciuq_runner.pretraining import Store
     from sciuq_runner.record import describe
+    from sciuq_runner.results import METRICS
     from sciuq_runner.resume import read_origin
     from sciuq_runner.tracking import PARENT_VARIABLE, RUN_FOLDER, guarded
     from sciuq_runner.uris import without_credentials
@@ -315,8 +316,10 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
         record = replace(record, **place, parent=os.environ.get(PARENT_VARIABLE) or None)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
     remove_partial(folder)
+    (folder / METRICS).unlink(missing_ok=True)  # until it has ended, there is no result
 
     def open_run() -> None:
+        tracker.reach()
         if earlier is not None and earlier.mlflow_run is not None:
             tracker.reopen(earlier.mlflow_run, record.params)
         elif os.environ.get(RESUME_VARIABLE):  # killed before its folder could say which run it is
@@ -383,9 +386,11 @@ def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
     previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in previous:
         signal.signal(number, handle)
+    STOPPABLE.append(request_stop)
     try:
         yield
     finally:
+        STOPPABLE.remove(request_stop)
         for number, handler in previous.items():
             signal.signal(number, handler)
 

@@ -12,7 +12,7 @@ from sciuq_runner.loop import Loop
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predictive import predict
 from sciuq_runner.problem import Array, Dataset
-from sciuq_runner.results import METRICS, PREDICTIONS, refuse_half_calibrated
+from sciuq_runner.results import INTERRUPTED, METRICS, PREDICTIONS, refuse_half_calibrated
 from sciuq_runner.seeds import torch_stream
 from sciuq_runner.target import Target
 
@@ -41,6 +41,8 @@ def read_run(folder: Path, dataset: Dataset) -> Gold:
         if not (folder / name).is_file():
             raise ConfigError(f"gold={folder} has no {name}: name the folder of a finished run, auto or null.")
     refuse_half_calibrated(folder)
+    if files.read_json(folder / METRICS).get(INTERRUPTED):
+        raise ConfigError(f"gold={folder} was stopped early: go on with sciuq-run resume={folder}, or name another.")
     gold: Gold = {}
     arrays = files.read_npz(path)
     for name, data in dataset.items():

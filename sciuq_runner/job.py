@@ -12,8 +12,8 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from sciuq_runner.errors import first_line
 
 NOTES_VARIABLE, SWEEPER_VARIABLE = "SCIUQ_NOTES", "SCIUQ_SWEEPER"
 STOP, TRACEBACK = "stop", "traceback.txt"
+BEGINNING, END = ".begun", ".json"  # of the names of notes
 
 INTERVAL = 0.5  # seconds between two looks at the sweep
 
@@ -40,19 +41,36 @@ class Note:
     score: float | None = None
 
     def leave(self) -> None:
-        """Write it where the process that started the job looks for it."""
-        notes = os.environ.get(NOTES_VARIABLE)
-        if notes and os.path.isdir(notes):
-            name = uuid.uuid4().hex
-            part = Path(notes) / f".{name}"
-            part.write_text(json.dumps(asdict(self)), encoding="utf-8")
-            part.rename(Path(notes) / f"{name}.json")
+        """Write it where the process that started the job looks for it; on a full disk, the run folder has to do."""
+        with suppress(OSError):
+            leave(asdict(self), END)
 
 
-def read_notes(notes: Path) -> list[Note]:
-    """All notes that were left so far, in the order in which they were."""
-    paths = sorted(notes.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-    return [Note(**json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+def leave(content: Mapping[str, Any], suffix: str) -> None:
+    """A file of its own, whole or not at all, for the process that started this one."""
+    notes = os.environ.get(NOTES_VARIABLE)
+    if notes and os.path.isdir(notes):
+        name = uuid.uuid4().hex
+        part = Path(notes) / f".{name}"
+        part.write_text(json.dumps(content), encoding="utf-8")
+        part.rename(Path(notes) / f"{name}{suffix}")
+
+
+def read_notes(notes: Path, known: Container[str] = ()) -> dict[str, Note]:
+    """The notes that were left so far by the names of their files, in the order in which they were; without those
+    that are ``known``."""
+    paths = [path for path in notes.glob(f"*{END}") if path.name not in known]
+    paths.sort(key=lambda path: path.stat().st_mtime_ns)
+    return {path.name: Note(**json.loads(path.read_text(encoding="utf-8"))) for path in paths}
+
+
+def take_beginnings(notes: Path) -> set[str]:
+    """The folders of jobs that began since this was asked last."""
+    found = set()
+    for path in notes.glob(f"*{BEGINNING}"):
+        found.add(json.loads(path.read_text(encoding="utf-8"))["folder"])
+        path.unlink()
+    return found
 
 
 def job(cfg: Any) -> float | None:
@@ -65,13 +83,16 @@ def job(cfg: Any) -> float | None:
     folder = Path(runtime.output_dir)
     os.chdir(runtime.cwd)  # names of files are relative to the folder in which the sweep was started
     status, score = FAILED, None
+    with suppress(OSError):
+        leave({"folder": str(folder)}, BEGINNING)
     with heard() as errors, watched():
         try:
             status, score = do_or_find(cfg, folder)
         except KeyboardInterrupt:
             status = INTERRUPTED
         except Exception as error:  # a mistake of ours: the others go on
-            (folder / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
+            with suppress(OSError):
+                (folder / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
             log.error("%s: %s (see %s)", type(error).__name__, first_line(error), folder / TRACEBACK)
     Note(str(folder), status, errors[-1] if errors else "", score).leave()
     if status == INTERRUPTED and not beside_others():
@@ -83,7 +104,6 @@ def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
     from sciuq_runner.cli import INTERRUPTED, OK, RESUME_VARIABLE, perform
     from sciuq_runner.lock import NAME, alone
-    from sciuq_runner.results import METRICS
     from sciuq_runner.resume import read_origin
 
     with alone(folder / NAME):
@@ -94,7 +114,6 @@ def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
             return OK, before.score
         if before is not None:  # a queue that starts a job twice means the same job
             os.environ[RESUME_VARIABLE] = "yes"
-            (folder / METRICS).unlink(missing_ok=True)  # until it has ended, there is no result
         return perform(cfg)
 
 
@@ -155,20 +174,31 @@ def watched() -> Iterator[None]:
     finally:
         done.set()
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if number != signal.SIGINT or not in_pool():  # joblib ends all processes when one of them dies, idle or not
+                signal.signal(number, handler)
 
 
 def await_stop(done: threading.Event) -> None:
-    """Stop the work, as Ctrl-C would, when the sweep is to end."""
+    """End the work after its current step when the sweep is to end.
+
+    By no signal: where Ctrl-C has reached this process too, a second one would end the work at once.
+    """
+    from sciuq_runner.cli import STOPPABLE
+
     while not done.wait(INTERVAL):
         if stop_wanted():
-            os.kill(os.getpid(), signal.SIGTERM)
-            return
+            for request_stop in list(STOPPABLE):
+                request_stop()
+
+
+def in_pool() -> bool:
+    """Whether this is a process of joblib, which takes one job after another."""
+    return multiprocessing.current_process().name.startswith("Loky")
 
 
 def die_with_parent() -> None:
     """End a process of joblib when the sweep is gone: nobody waits for it, and it would wait for jobs for ever."""
-    if _ORPHANAGE or not multiprocessing.current_process().name.startswith("Loky"):
+    if _ORPHANAGE or not in_pool():
         return
     sweeper = int(os.environ[SWEEPER_VARIABLE].rpartition(":")[2])
 

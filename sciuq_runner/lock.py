@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,10 @@ from pathlib import Path
 from sciuq_runner.errors import ConfigError
 
 NAME = ".lock"
+PATIENCE = 60  # seconds of waiting before there is a word about it
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems, some of networks, that have none
+
+log = logging.getLogger(__name__)
 
 
 class Busy(Exception):
@@ -17,18 +23,26 @@ class Busy(Exception):
 
 @contextmanager
 def alone(path: Path, wait: bool = True) -> Iterator[None]:
-    """Hold a lock, which ends with the process, however that ends; if another has it, wait or raise ``Busy``.
+    """Hold a lock; if another process has it, wait or raise ``Busy``.
 
-    A file system without locks must not keep anybody from working: there it holds nothing.
+    The lock of a file system ends with the process, however that ends. Where a file system has none, filelock lets the
+    file itself stand for one: what a process left that was killed is known on its own machine only, and elsewhere the
+    file has to be removed. Where that cannot be either, nothing is held: it must not keep anybody from working.
     """
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=-1 if wait else 0)
-    except Timeout as error:
-        raise Busy(str(path)) from error
-    except NotImplementedError:
+        try:
+            lock.acquire(timeout=PATIENCE if wait else 0)
+        except Timeout as error:
+            if not wait:
+                raise Busy(str(path)) from error
+            log.warning("Waiting for another process, which holds %s: remove that file if there is none.", path)
+            lock.acquire()
+    except (NotImplementedError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in NO_LOCKS:
+            raise
         yield
         return
     try:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from sciuq_runner.errors import ConfigError
 
-LIMITS = (  # of a container: what it may use, what it uses
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+LIMITS = (  # of a container: its folder, what it may use, what it uses, and how much of that are files read before
+    ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 
 
@@ -32,24 +32,51 @@ def free_memory() -> int:
         found += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
     except (OSError, ValueError):
         pass  # not on Linux
-    for limit, usage in LIMITS:
+    for folder, limit, usage, cached in LIMITS:
         try:
-            found.append(int(Path(limit).read_text()) - int(Path(usage).read_text()))
+            used = int(Path(folder, usage).read_text()) - cached_files(Path(folder), cached)
+            found.append(int(Path(folder, limit).read_text()) - used)
         except (OSError, ValueError):
             continue  # no such file, or "max"
     return max(0, min(found))
 
 
-def refuse(needs: Iterable[Need]) -> None:
+def cached_files(folder: Path, name: str) -> int:
+    """Bytes that the system gives back when they are needed: it counts the files that it keeps as used."""
+    try:
+        lines = (folder / "memory.stat").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one job may have: an equal part of what is free, or ``size`` bytes where somebody else hands them out."""
+
+    jobs: int = 1
+    size: float | None = None
+
+    def limit(self) -> tuple[float, str]:
+        """Bytes, and how to say so."""
+        if self.size is not None:
+            return self.size, f"a job has {gigabytes(self.size)} (sweep.memory_gb)"
+        free = free_memory() / self.jobs
+        if self.jobs == 1:
+            return free, f"{gigabytes(free)} are free"
+        return free, f"{gigabytes(free)} are free for each of {self.jobs} jobs at once"
+
+
+def refuse(needs: Iterable[Need], share: Share | None = None) -> None:
     """Refuse what cannot fit, by the largest of the needs."""
     largest = max(needs, key=lambda need: need.size, default=None)
     if largest is None:
         return
-    free = free_memory()
-    if largest.size > free:
+    limit, told = (share or Share()).limit()
+    if largest.size > limit:
         raise ConfigError(
             f"{largest.key} is too large for the memory: {largest.what} take about {gigabytes(largest.size)}, and "
-            f"{gigabytes(free)} are free: choose less, or a smaller model or grid."
+            f"{told}: choose less, or a smaller model or grid."
         )
 
 

@@ -33,6 +33,7 @@ from sciuq_runner.predictive import NOWHERE, Predictive, predict, predict_statis
 from sciuq_runner.pretraining import Store, pretrain, read_prior
 from sciuq_runner.problem import Array, Dataset, Parameter, QuantityData, Readings
 from sciuq_runner.results import (
+    INTERRUPTED,
     METRICS,
     Result,
     calibrations,
@@ -122,10 +123,11 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
         plots.draw_all(folder / "figures", *parts)
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
+    results[INTERRUPTED] = loop.interrupted
     files.write_json(folder / METRICS, results)  # the last file: a folder that has it is complete
     for warning in warnings:
         log.warning(warning)
-    return Outcome(results, loop.interrupted, validation_nll(target, posterior, dataset))
+    return Outcome(results, results[INTERRUPTED], validation_nll(target, posterior, dataset))
 
 
 def make_detector(run: Run, target: Target, dataset: Dataset) -> Detector | None:
@@ -265,10 +267,10 @@ def share_threads(target: Target, threads: int | None) -> None:
     """Threads inside the kernels of large targets; those of small ones are too short to share, but not their chains."""
     available = threads or ALL_THREADS
     small = target.size * target.n_readings < 2_000_000
-    torch.set_num_threads(1 if small else available)
-    workers.set(available if small else 1)
     if threads is not None:
         threadpool_limits(threads)  # of numpy and scipy: jobs side by side must not fight
+    torch.set_num_threads(1 if small else available)  # the last word: the limit above counts for torch too
+    workers.set(available if small else 1)
 
 
 def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[dict[str, float], list[str]]:

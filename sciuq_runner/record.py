@@ -11,13 +11,12 @@ from typing import Any
 from sciuq_runner import files
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.identity import TAG, configuration_hash
-from sciuq_runner.results import DEFAULT_MODEL, METRICS, read_metrics
+from sciuq_runner.results import DEFAULT_MODEL, INTERRUPTED, METRICS, read_metrics
 from sciuq_runner.schema import construct
 from sciuq_runner.tracking import MAX_PARAM, flatten_params
 
 NAME = "tracking.json"
 RUNNING, FINISHED, KILLED = "RUNNING", "FINISHED", "KILLED"
-STOPPED_EARLY = "Stopped early"  # in the log of a run that was interrupted, whose results are not those of all steps
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,5 @@ def read_record(folder: Path) -> Record:
         return record
     if not finished:
         raise ConfigError(f"{folder} holds a run that has not ended: go on with sciuq-run resume={folder}.")
-    status = KILLED if STOPPED_EARLY in read_log(folder) else FINISHED  # died between its last file and MLflow
+    status = KILLED if read_metrics(folder).get(INTERRUPTED) else FINISHED  # died between its last file and MLflow
     return replace(record, status=status)
-
-
-def read_log(folder: Path) -> str:
-    """The log of a run, empty if there is none."""
-    path = folder / "run.log"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""

@@ -23,7 +23,11 @@ DEFAULT_MODEL = "bnn"  # goes without saying in titles and names
 PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
 RECALIBRATING = ".recalibrating"  # is there while a finished run gets another calibration
 
-NOT_QUANTITIES = ("noise", "parameters", "diagnostics", "pretraining", "baselines", "detection", "cost", "config")
+INTERRUPTED = "interrupted"
+NOT_QUANTITIES = (
+    *("noise", "parameters", "diagnostics", "pretraining", "baselines", "detection", "cost", "config"),
+    INTERRUPTED,  # whether the run was stopped early: its results are not those of all steps
+)
 """What ``metrics.json`` holds beside the quantities."""
 
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings

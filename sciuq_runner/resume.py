@@ -18,6 +18,7 @@ from sciuq_runner.composition import quote
 from sciuq_runner.datafiles import changed
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.identity import configuration_hash
+from sciuq_runner.results import INTERRUPTED, METRICS
 from sciuq_runner.schema import construct
 from sciuq_runner.uris import is_own
 
@@ -42,11 +43,17 @@ class Origin:
     score: float | None = None
 
     def finished(self, folder: Path) -> bool:
-        """Whether all results are in the folder, and in MLflow where they go there."""
-        return self.status == "FINISHED" and (folder / "metrics.json").is_file()
+        """Whether it came to its end, with all results in the folder; MLflow may have missed them (``sciuq-sync``)."""
+        return self.status == "FINISHED" and (folder / METRICS).is_file()
 
     def write(self, folder: Path) -> None:
         files.write_json(folder / NAME, asdict(self))
+
+
+def has_all_results(folder: Path) -> bool:
+    """Whether the results in a folder are those of all steps: a run that was stopped early has some, and can go on."""
+    path = folder / METRICS
+    return path.is_file() and not files.read_json(path).get(INTERRUPTED)
 
 
 def digest(config: Mapping[str, Any], data: Mapping[str, str]) -> str:
@@ -78,7 +85,7 @@ def restart_arguments(name: str, others: Sequence[str]) -> list[str]:
         if not item.startswith("trust=") and not (item.startswith(PLACES) and same(item, origin.overrides)):
             raise ConfigError(f"resume={name} goes on with the settings of that run: leave out {item}.")
     files.refuse_links(folder)
-    if (folder / "metrics.json").exists():
+    if has_all_results(folder):
         raise ConfigError(f"resume={name} is a run that has already finished.")
     for path in changed(origin.data):
         raise ConfigError(f"resume={name}: {path} has changed since the run was started: restore it, or start anew.")

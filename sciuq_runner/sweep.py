@@ -8,8 +8,9 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,17 +23,28 @@ from sciuq_runner.cli import FAILED, INTERRUPTED, OK, RESUME_VARIABLE, WRONG_INP
 from sciuq_runner.composition import expand, hydra_settings, is_of_hydra, parse_overrides, plain, quote
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.identity import BOOKKEEPING
-from sciuq_runner.job import NOTES_VARIABLE, STOP, SWEEPER_VARIABLE, Note, job, read_notes, sweeper_id
+from sciuq_runner.job import (
+    NOTES_VARIABLE,
+    STOP,
+    SWEEPER_VARIABLE,
+    Note,
+    job,
+    read_notes,
+    sweeper_id,
+    take_beginnings,
+)
+from sciuq_runner.memory import Share
 from sciuq_runner.problem import Dataset
 from sciuq_runner.resume import NAME, Origin, digest, read_origin
 from sciuq_runner.schema import Count, construct
 from sciuq_runner.search import Search, SearchSettings, space_of
+from sciuq_runner.submission import is_submitit, submit
 from sciuq_runner.tracking import PARENT_VARIABLE, SWEEP_FOLDER, Tracker, guarded
 
 log = logging.getLogger(__name__)
 
 RECORD, SWEEP_LOCK, NOTES_PREFIX = "sweep.json", "sweep.lock", ".notes_"
-ROUNDS = 3  # how often jobs are started whose process died
+STARTS = 3  # of a job whose process dies
 
 
 @dataclass(frozen=True)
@@ -96,11 +108,12 @@ def run_sweep(parsed: argparse.Namespace, tracker: Tracker | None) -> int:
             with parent_run(tracker, parsed.overrides, sweep), stop_on_signal((notes / STOP).touch):
                 sweep.run()
         finally:
-            status = sweep.status_name()
             rows = sweep.rows(tracker)
-            jobs = [asdict(row) for row in rows]
-            files.write_json(folder / RECORD, {"settings": identity, "status": status, "jobs": jobs})
-            print_sweep(rows, folder, tracker.ui_command if tracker else None, sweep.best())
+            if sweep.has_begun():
+                print_sweep(rows, folder, tracker.ui_command if tracker else None, sweep.best())
+            record = {"settings": identity, "status": sweep.status_name(), "jobs": [asdict(row) for row in rows]}
+            with suppress(OSError):  # a full disk: the table has been shown, and every job has its folder
+                files.write_json(folder / RECORD, record)
         return sweep.exit_status()
 
 
@@ -119,6 +132,21 @@ def check_sweep(parsed: argparse.Namespace) -> bool:
         require_optuna()
         space_of(parse_overrides(parsed.overrides))
     return cfg.get("search") is not None
+
+
+def memory_share(parsed: argparse.Namespace, n_jobs: int) -> Share:
+    """The memory that one of ``n_jobs`` jobs may have, by where they run."""
+    if not parsed.multirun:
+        return Share()
+    cfg = hydra_settings(parsed.overrides, parsed.config_dir)
+    settings = construct(SweepSettings, section(cfg.sweep), "sweep")
+    if "memory_gb" in cfg.sweep:
+        return Share(size=settings.memory_gb * 2**30)
+    together = cfg.search.batch if cfg.get("search") is not None else n_jobs
+    if str(cfg.hydra.launcher.get("_target_")).endswith(".LocalLauncher"):  # of submitit, which makes none wait
+        return Share(jobs=together)
+    at_once = (os.cpu_count() or 1) if settings.jobs == -1 else settings.jobs
+    return Share(jobs=min(at_once, together))
 
 
 def section(cfg: DictConfig) -> dict[str, Any]:
@@ -239,6 +267,9 @@ class Sweep:
         self.planned: list[Planned] = []
         self.search: Search | None = None
         self.interrupted = False
+        self.read: set[str] = set()  # names of notes
+        self.ended: dict[str, Note] = {}  # the last note of every folder
+        self.strikes: Counter[str] = Counter()  # how often the process of a job died, by folder
         self.earlier: dict[str, list[tuple[Path, Origin]]] = index(root) if root else {}
 
     def run(self) -> None:
@@ -294,29 +325,80 @@ class Sweep:
             self.search.learn([note.score for note in notes])
 
     def launch(self, jobs: Sequence[Sequence[str]]) -> list[Note]:
-        """Run these jobs to their ends; those whose process died are started again, from their checkpoints."""
+        """Run these jobs to their ends; those whose process died are started again, from their checkpoints.
+
+        Whatever ends one process can take others with it (joblib ends them all): a job that was there twice is started
+        alone, after all others.
+        """
         first = len(self.planned)
         for overrides in jobs:
             self.planned.append(self.plan([text for text in overrides if not is_of_hydra(text)]))
         batch = self.planned[first:]
         pending = [item for item in batch if not item.done and not item.refusal]
-        for _ in range(ROUNDS):
-            if not pending or self.launch_once(pending, first):
+        while pending:
+            pending.sort(key=self.deaths)
+            chosen = [item for item in pending if self.deaths(item) < STARTS - 1] or pending[:1]
+            error = self.launch_once(chosen, first)
+            moved = self.look(chosen)
+            if (self.notes / STOP).exists():
+                raise KeyboardInterrupt
+            if error is not None and not moved:
+                self.give_up(error)
                 break
-            pending = [replace(item, resumes=True) for item in pending if str(item.folder) not in self.ended()]
-        if (self.notes / STOP).exists():
-            raise KeyboardInterrupt
+            if error is not None:
+                log.warning("A process of the sweep died (%s); what it was doing starts again.", first_line(error))
+            tried = {item.number for item in chosen}
+            again = [replace(item, resumes=True) for item in chosen if error is not None and self.is_left(item)]
+            pending = [item for item in pending if item.number not in tried] + again
         return [self.note_of(item) for item in batch]
 
-    def launch_once(self, pending: Sequence[Planned], first: int) -> bool:
-        """Whether the launcher came back with all jobs."""
+    def launch_once(self, pending: Sequence[Planned], first: int) -> Exception | None:
+        """Start jobs together and wait for them; what the launcher raised where it did not come back with all."""
+        jobs = [item.arguments() for item in pending]
         try:
-            self.launcher.launch([item.arguments() for item in pending], initial_job_idx=first)
+            if is_submitit(self.launcher):
+                submit(self.launcher, jobs, first)
+            else:
+                self.launcher.launch(jobs, initial_job_idx=first)
         except Exception as error:  # each launcher has its own for a process that died
-            if not (self.notes / STOP).exists():
-                log.warning("A process of the sweep died (%s); what it was doing starts again.", first_line(error))
-            return (self.notes / STOP).exists()
-        return True
+            return error
+        return None
+
+    def look(self, tried: Sequence[Planned] = ()) -> bool:
+        """Read what jobs have left, and count those that began and died; whether there was anything new."""
+        fresh = read_notes(self.notes, self.read)
+        self.read |= fresh.keys()
+        self.ended |= {note.folder: note for note in fresh.values()}
+        for item in tried:
+            origin = origin_of(item.folder) if str(item.folder) not in self.ended else None
+            if origin is not None and origin.finished(item.folder):
+                self.ended[str(item.folder)] = Note(str(item.folder), OK, score=origin.score)  # a full disk took none
+        begun = take_beginnings(self.notes)
+        self.strikes.update(folder for folder in begun if folder not in self.ended and not is_alive(folder))
+        return bool(fresh or begun)
+
+    def deaths(self, item: Planned) -> int:
+        """How often the process of a job died."""
+        return self.strikes[str(item.folder)]
+
+    def is_left(self, item: Planned) -> bool:
+        """Whether a job has not ended, and may be started once more."""
+        return str(item.folder) not in self.ended and self.deaths(item) < STARTS
+
+    def has_begun(self) -> bool:
+        """Whether there is anything to say of any job."""
+        return bool(self.ended or self.strikes or any(item.done or item.refusal for item in self.planned))
+
+    def give_up(self, error: Exception) -> None:
+        """Say that the launcher starts nothing: at the beginning, that is a mistake in the settings."""
+        choice = f"sweep={self.cfg.hydra.runtime.choices.get('sweep')}"
+        if isinstance(error, OSError) and error.filename:  # no room, or not allowed: that has its own sentence
+            raise error
+        if not self.ended and not self.strikes:
+            raise ConfigError(
+                f"{choice} could not start a job ({first_line(error)}): choose another, such as sweep=local."
+            ) from error
+        log.warning("%s starts no more jobs (%s).", choice, first_line(error))
 
     def plan(self, overrides: list[str]) -> Planned:
         """Where a job belongs: to the folder of the same job of an earlier sweep, or to one of its own."""
@@ -359,34 +441,37 @@ class Sweep:
         config = plain(cfg)
         return digest(config, digests(assemble(config).problem.data_files))
 
-    def ended(self) -> dict[str, Note]:
-        """The last note of every folder."""
-        return {note.folder: note for note in read_notes(self.notes)}
-
     def note_of(self, item: Planned) -> Note:
         """How a job ended."""
         if item.refusal:
             return Note(str(item.folder), WRONG_INPUT, item.refusal)
         if item.done:
-            origin = read_origin(item.folder)
+            origin = origin_of(item.folder)
             return Note(str(item.folder), OK, score=origin.score if origin else None)
-        lost = Note(str(item.folder), FAILED, "its process died, and left no note: sweep.resume=true starts it again.")
-        return self.ended().get(str(item.folder), lost)
+        return self.ended.get(str(item.folder)) or self.lost(item)
+
+    def lost(self, item: Planned) -> Note:
+        """How a job ended that left no note."""
+        died = self.deaths(item)
+        if self.interrupted:
+            return Note(str(item.folder), INTERRUPTED, "at once." if died else "")
+        sentence = f"its process died at each of {died} starts." if died else "it did not start."
+        return Note(str(item.folder), FAILED, sentence)
 
     def rows(self, tracker: Tracker | None) -> list[Row]:
         """The table: a line for every job."""
-        if not self.notes.is_dir():
-            return []
-        return [self.row(item, tracker) for item in self.planned]
+        self.look(self.planned)
+        several = len(self.planned) > 1
+        shared = set.intersection(*(set(item.overrides) for item in self.planned)) if several else set()
+        return [self.row(item, shared, tracker) for item in self.planned]
 
-    def row(self, item: Planned, tracker: Tracker | None) -> Row:
-        """One line of the table."""
-        note, origin = self.note_of(item), read_origin(item.folder)
+    def row(self, item: Planned, shared: set[str], tracker: Tracker | None) -> Row:
+        """One line of the table, with the settings that are not ``shared`` by all."""
+        note, origin = self.note_of(item), origin_of(item.folder)
         names = {OK: "finished", INTERRUPTED: "stopped"}
         status = "finished before" if item.done else names.get(note.status, "failed")
         metric, value = headline(item.folder) if note.status == OK else ("", None)
         run = tracker.link(origin.mlflow_run) if tracker and origin and origin.mlflow_run else ""
-        shared = set.intersection(*(set(other.overrides) for other in self.planned)) if len(self.planned) > 1 else set()
         settings = " ".join(text for text in item.overrides if text not in shared)
         return Row(item.number, settings, status, metric, value, note.score, note.sentence, str(item.folder), run)
 
@@ -427,6 +512,14 @@ def refuse_link(folder: Path) -> None:
     """The folder of a job is one of the sweep: a link could lead to any other, and results would be written there."""
     if folder.is_symlink():
         raise ConfigError(f"{folder} is a link: put the folder itself in its place.")
+
+
+def origin_of(folder: Path) -> Origin | None:
+    """The origin of a run folder, if there is one that can be read."""
+    try:
+        return read_origin(folder)
+    except ConfigError:
+        return None
 
 
 def headline(folder: Path) -> tuple[str, float | None]:

@@ -32,12 +32,13 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("--uri", help="the MLflow store (MLFLOW_TRACKING_URI, or mlflow.db here)")
     options = parser.parse_args(arguments)
     failed = []
-    for folder in [found for name in options.runs for found in folders(name)]:
-        try:
-            print(f"{folder}: {upload(folder, options.uri)}")
-        except ConfigError as error:
-            failed.append(str(error))
-            print(f"{folder}: {error}")
+    for name in options.runs:
+        for folder in folders(name) or [name]:
+            try:
+                print(f"{folder}: {upload(folder, options.uri)}")
+            except ConfigError as error:
+                failed.append(str(error))
+                print(f"{folder}: {error}")
     if failed:
         raise ConfigError(f"{len(failed)} of the runs could not be uploaded, for the reasons above.")
 
@@ -46,10 +47,7 @@ def folders(top: Path) -> list[Path]:
     """The run folders at or below a folder."""
     from sciuq_runner.report.runs import run_folders
 
-    found = list(run_folders(top))
-    if not found:
-        raise ConfigError(f"{top} holds no run: name the folder of a run, or one with run folders in it.")
-    return found
+    return list(run_folders(top))
 
 
 def upload(folder: Path, uri: str | None) -> str:
@@ -60,6 +58,8 @@ def upload(folder: Path, uri: str | None) -> str:
     from sciuq_runner.results import METRICS, read_metrics, refuse_half_calibrated
     from sciuq_runner.tracking import complaint
 
+    if not folders(folder):
+        raise ConfigError(f"{folder} holds no run: name the folder of a run, or one with run folders in it.")
     refuse_links(folder)
     refuse_half_calibrated(folder)
     with held(folder):

@@ -40,6 +40,7 @@ OUTPUTS = (
     ".hydra",
     "metrics.json",  # the last: where it is, all others are
 )
+PAGE = 1000  # runs that are asked for at once
 PATIENCE = 120  # seconds that a locked SQLite file is waited for
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
@@ -74,17 +75,21 @@ class Tracker:
         program = "mlflow" if shutil.which("mlflow") else shlex.quote(str(Path(sys.executable).parent / "mlflow"))
         return f"{program} ui --backend-store-uri {shlex.quote(hide_password(self.uri))} --host 127.0.0.1"
 
-    def connect(self) -> None:
+    def reach(self) -> None:
         """Reach the store, and make database and experiment where they are missing.
 
         Two first runs at once would race on the migration of a new database: a lock beside it lets one through.
         """
         quieten()
+        with alone(Path(f"{self.database}.lock")) if self.database else nullcontext():
+            self.find_experiment()
+
+    def connect(self) -> None:
+        """Reach the store, or say in a sentence why it cannot be used."""
         if self.database is not None and (self.database.is_dir() or any(c in str(self.database) for c in "?%#")):
             raise ConfigError(f"tracking.uri={self.uri} cannot be a database: name a file without ?, % and #.")
         try:
-            with alone(Path(f"{self.database}.lock")) if self.database else nullcontext():
-                self.find_experiment()
+            self.reach()
         except Exception as error:  # drivers, servers and files fail in ways of their own
             reason = complaint(error)
             if "psycopg" in reason and isinstance(error, ImportError):
@@ -135,15 +140,23 @@ class Tracker:
         else:
             self.start(name, tags, params)
 
-    def tagged(self, tag: str, value: str) -> list[Any]:
-        """Runs of the experiment by the value of a tag, newest first."""
+    def tagged(self, tag: str, value: str, status: str | None = None) -> list[Any]:
+        """Runs of the experiment by the value of a tag, and by status, newest first; however many there are."""
         mark = '"' if "'" in value else "'"
-        return list(self.client.search_runs([self.experiment_id], f"tags.`{tag}` = {mark}{value}{mark}"))
+        query = f"tags.`{tag}` = {mark}{value}{mark}" + (f" and attributes.status = '{status}'" if status else "")
+        found: list[Any] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_runs([self.experiment_id], query, max_results=PAGE, page_token=token)
+            found += page
+            token = page.token
+            if not token:
+                return found
 
     def close_children(self, is_alive: Callable[[str], bool], parent: str | None = None) -> None:
         """Mark runs below this one (or ``parent``) as killed that are running by name only."""
-        for run in self.tagged("mlflow.parentRunId", parent or str(self.run_id)):
-            if run.info.status == "RUNNING" and not is_alive(run.data.tags.get(RUN_FOLDER, "")):
+        for run in self.tagged("mlflow.parentRunId", parent or str(self.run_id), "RUNNING"):
+            if not is_alive(run.data.tags.get(RUN_FOLDER, "")):
                 self.client.set_terminated(run.info.run_id, "KILLED")
 
     def close_sweep(self, folder: Path, is_alive: Callable[[str], bool]) -> None:
@@ -180,6 +193,7 @@ class Tracker:
     def log_results(self, metrics: Mapping[str, Any], folder: Path) -> tuple[int, int, bool]:
         """Metrics in one batch, the files of the run folder, and the model as a pyfunc; what is there already stays.
 
+        Other metrics than these are those of a run that was stopped early and has gone on: all of that is replaced.
         Returns the numbers of metrics and files that were not there yet, and whether the model was not.
         """
         import time
@@ -191,8 +205,11 @@ class Tracker:
         known = self.client.get_run(self.run_id)
         wanted = flatten_metrics(metrics)
         numbers = [Metric(key, value, now, 0) for key, value in wanted.items() if known.data.metrics.get(key) != value]
+        replaces = bool(known.data.metrics and numbers)
+        if replaces:
+            self.forget_models(known)
         self.client.log_batch(self.run_id, metrics=numbers)
-        there = self.artifacts()
+        there = {} if replaces else self.artifacts()
         own = {path.relative_to(folder): path for path in outputs(folder)}
         files = {name: path for name, path in own.items() if there.get(name.as_posix()) != path.stat().st_size}
         for name, path in files.items():
@@ -209,7 +226,7 @@ class Tracker:
         try:
             found = self.client.get_run(run_id)
         except Exception as error:
-            if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
+            if is_missing(error):
                 return None
             raise
         self.run_id = run_id
@@ -231,8 +248,23 @@ class Tracker:
 
     def has_model(self, run: Any) -> bool:
         """Whether the model of a run arrived completely."""
-        models = run.outputs.model_outputs if run.outputs else []
-        return any(self.client.get_logged_model(item.model_id).status == "READY" for item in models)
+        return any(model.status == "READY" for model in self.models(run))
+
+    def forget_models(self, run: Any) -> None:
+        """Take away the models of a run."""
+        for model in self.models(run):
+            self.client.delete_logged_model(model.model_id)
+
+    def models(self, run: Any) -> list[Any]:
+        """The models of a run that were not taken away."""
+        found = []
+        for item in run.outputs.model_outputs if run.outputs else []:
+            try:
+                found.append(self.client.get_logged_model(item.model_id))
+            except Exception as error:
+                if not is_missing(error):
+                    raise
+        return found
 
     def log_file(self, path: Path) -> None:
         """One more file of the run."""
@@ -302,6 +334,11 @@ def outputs(folder: Path) -> list[Path]:
         for path in (sorted(item.rglob("*")) if item.is_dir() else [item])
         if path.is_file() and ".partial" not in path.suffixes
     ]
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether the store says that it has no such thing."""
+    return getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST"
 
 
 def complaint(error: Exception) -> str:

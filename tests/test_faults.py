@@ -22,11 +22,13 @@ import pytest
 from mlflow import MlflowClient
 from sqlalchemy import text
 
-from sciuq_runner import files
+from sciuq_runner import files, lock
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import read_run
 from sciuq_runner.lock import held
+from sciuq_runner.loop import Loop
 from sciuq_runner.models.gan_fp import PriorTraining
+from sciuq_runner.record import read_record
 from sciuq_runner.report.runs import read_folder
 from sciuq_runner.results import RECALIBRATING
 from sciuq_runner.sync import main as sync
@@ -256,6 +258,40 @@ def test_a_file_system_without_locks_keeps_nobody_from_working(inside: Inside, t
     assert found.status == 0, found.err
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_that_refuses_locks_is_worked_on_without(tmp_path, monkeypatch, number):
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with held(tmp_path / "run"), held(tmp_path / "run"):
+        pass
+    number = errno.EIO  # that is another matter
+    with pytest.raises(OSError, match="Input/output"), held(tmp_path / "run"):
+        pass
+
+
+def test_who_waits_for_long_is_told_for_what(tmp_path, monkeypatch, caplog):
+    """A file that stands for a lock can be left by a machine that is gone."""
+    monkeypatch.setattr(lock, "PATIENCE", 0.1)
+    path = tmp_path / ".lock"
+
+    def wait() -> None:
+        with lock.alone(path):
+            pass
+
+    with lock.alone(path):
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        deadline = time.monotonic() + 20
+        while not caplog.records and time.monotonic() < deadline:
+            time.sleep(0.02)
+    thread.join(20)
+    assert not thread.is_alive()
+    (record,) = caplog.records
+    assert record.getMessage() == f"Waiting for another process, which holds {path}: remove that file if there is none."
+
+
 def test_a_folder_that_holds_a_run_stays_as_it_is(inside: Inside, finished, tmp_path):
     folder = copy(finished, tmp_path)
 
@@ -310,6 +346,93 @@ def end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def test_jobs_that_find_the_store_gone_go_on(inside: Inside, tmp_path, monkeypatch, capsys):
+    """It is there when the sweep is checked, and away from the first job on: sciuq-sync brings the results later."""
+    reached: list[str] = []
+    find = MlflowClient.get_experiment_by_name
+
+    def once(self: MlflowClient, name: str) -> object:
+        reached.append(name)
+        if len(reached) > 1:
+            raise ConnectionError("nobody answers")
+        return find(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "get_experiment_by_name", once)
+        found = inside("-m", *SMOKE, "gold=null", "seed=0,1")
+    assert found.status == 0, found.out + found.err
+    assert len(reached) == 3
+    assert found.out.count("MLflow could not open the run (nobody answers); sciuq-sync") == 2
+    runs = sorted(path.parent for path in tmp_path.glob("runs/*/*/metrics.json"))
+    assert [read_metrics(run)["config"]["seed"] for run in runs] == [0, 1]
+    assert len(re.findall("run [0-9a-f]{32} is new: ", synced(["runs"], capsys))) == 2
+    store = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    found_runs = store.search_runs([find(store, "sciuq").experiment_id])
+    (parent,) = (run for run in found_runs if "sweep" in run.data.tags)
+    children = [run for run in found_runs if run is not parent]
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    assert {run.info.status for run in children} == {"FINISHED"}
+    assert sorted(run.data.metrics["u/id/rl2e"] for run in children) == sorted(
+        read_metrics(run)["u"]["id"]["rl2e"] for run in runs
+    )
+
+
+def stop_early(patch: pytest.MonkeyPatch) -> None:
+    """Let runs be stopped after some of their steps, as Ctrl-C does."""
+    save = Loop.save
+
+    def and_stop(self: Loop) -> None:
+        save(self)
+        self.request_stop()
+
+    patch.setattr(Loop, "save", and_stop)
+
+
+def test_a_run_that_was_stopped_goes_on_and_replaces_what_it_had_left(inside: Inside, tmp_path, monkeypatch, capsys):
+    """Until then its results are partial for everybody who reads them: the report, sciuq-sync, gold and MLflow."""
+    settings = ("fidelity=smoke", "method.compile=never", "gold=null", "method.n_burn=60", "method.n_samples=60")
+    whole = inside(*settings, "tracking=none", "hydra.run.dir=whole")
+    assert whole.status == 0, whole.out
+    with monkeypatch.context() as patch:
+        stop_early(patch)
+        stopped = inside(*settings, "checkpoint_interval=0.001", "hydra.run.dir=run")
+    folder = tmp_path / "run"
+    assert stopped.status == 130, stopped.out
+    assert read_metrics(folder)["interrupted"] is True
+    store = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    (run,) = store.search_runs([store.get_experiment_by_name("sciuq").experiment_id])
+    assert run.info.status == "KILLED"
+    (model,) = run.outputs.model_outputs
+
+    assert read_folder(folder).status == "KILLED"
+    with pytest.raises(ConfigError, match="was stopped early: go on with sciuq-run resume="):
+        read_run(folder, {})
+    record = json.loads((folder / "tracking.json").read_text())
+    files.write_json(folder / "tracking.json", {**record, "status": "RUNNING"})  # as if killed before the log said so
+    (folder / "run.log").unlink()
+    assert read_record(folder).status == "KILLED"
+
+    resumed = inside("resume=run")
+    assert resumed.status == 0, resumed.out + resumed.err
+    assert "Going on after" in resumed.out
+    ours, theirs = read_metrics(folder), read_metrics(tmp_path / "whole")
+    assert ours["interrupted"] is False
+    assert ours["u"] == theirs["u"]
+    assert read_folder(folder).status == "FINISHED"
+    (run,) = store.search_runs([run.info.experiment_id])
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["u/id/rl2e"] == ours["u"]["id"]["rl2e"]
+    artifacts = Path(store.download_artifacts(run.info.run_id, ""))
+    for name in ("metrics.json", "predictions.npz", "samples.safetensors"):
+        assert (artifacts / name).read_bytes() == (folder / name).read_bytes()
+    left = [item.model_id for item in run.outputs.model_outputs if item.model_id != model.model_id]
+    assert [store.get_logged_model(name).status for name in left] == ["READY"]
+    with pytest.raises(Exception, match="not found"):
+        store.get_logged_model(model.model_id)
+    assert "has everything already" in synced(["run"], capsys)
+    assert "has already finished" in inside("resume=run").err
 
 
 @pytest.mark.slow
@@ -393,7 +516,11 @@ def test_runs_are_uploaded_once_and_half_runs_never(finished, tmp_path, capsys, 
     assert run.data.params["method.n_members"] == "10"
     assert run.data.tags["method"] == "dens"
     assert json.loads((tmp_path / "complete" / "resume.json").read_text())["mlflow_run"] == run.info.run_id
-    assert "holds no run" in failed_sync([str(tmp_path / "complete" / "figures")], capsys)
+    (tmp_path / "complete" / "tracking.json").unlink()
+    several = failed_sync(["complete/figures", "nowhere", "complete"], capsys)
+    assert "complete/figures holds no run: name the folder of a run" in several
+    assert "nowhere holds no run: name the folder of a run" in several
+    assert re.search(r"^complete: run \w+ (is new|was not complete|has everything)", several, re.MULTILINE), several
 
 
 def test_every_session_of_mlflow_is_patient(tmp_path):

@@ -49,13 +49,46 @@ def test_the_limit_of_memory_is_that_of_the_container(tmp_path, monkeypatch):
     assert 1e8 < free < 1e14
     (tmp_path / "limit").write_text("5000000000")
     (tmp_path / "usage").write_text("4900000000")
-    monkeypatch.setattr(memory, "LIMITS", ((str(tmp_path / "limit"), str(tmp_path / "usage")),))
+    monkeypatch.setattr(memory, "LIMITS", ((str(tmp_path), "limit", "usage", "inactive_file"),))
     assert memory.free_memory() == 100_000_000
+    (tmp_path / "memory.stat").write_text("anon 7\ninactive_file 50000000\ntotal_inactive_file 9\n")
+    assert memory.free_memory() == 150_000_000  # files that were read before make room for what is needed
+    (tmp_path / "memory.stat").unlink()
     memory.refuse([Need("a=1", "small things", 9e7)])
     with pytest.raises(ConfigError, match="a=2 is too large for the memory: large things take"):
         memory.refuse([Need("a=1", "small things", 9e7), Need("a=2", "large things", 1.1e8)])
     (tmp_path / "limit").write_text("max")
     assert memory.free_memory() > 100_000_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["sweep=local", "sweep.jobs=3"], "0.333 GB are free for each of 3 jobs at once"),
+        (["sweep=local", "sweep.jobs=64"], "0.25 GB are free for each of 4 jobs at once"),
+        (["sweep=slurm_local"], "0.25 GB are free for each of 4 jobs at once"),
+        (["sweep=slurm", "sweep.memory_gb=2"], "a job has 2.15 GB (sweep.memory_gb)"),
+        (["sweep=basic"], "1 GB are free"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_job_of_a_sweep_has_its_share_of_the_memory(inside: Inside, tmp_path, monkeypatch, settings, told):
+    """Of four jobs, by where they run; nodes of SLURM may have more than the machine that submits."""
+    monkeypatch.setattr(memory, "free_memory", lambda: 1_000_000_000)
+    found = inside("-m", "seed=range(0,4)", "fidelity=smoke", "tracking=none", "method.n_samples=1e9", *settings)
+    assert found.status == 2
+    assert told in found.err
+    assert found.err.count("\n") == 1, found.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_fits_into_a_share_is_not_refused(monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    need = [Need("a=1", "things", 400.0)]
+    memory.refuse(need, memory.Share(jobs=2))
+    memory.refuse(need, memory.Share(size=401.0))
+    with pytest.raises(ConfigError, match="for each of 3 jobs"):
+        memory.refuse(need, memory.Share(jobs=3))
 
 
 def test_predictions_are_part_of_the_estimate():

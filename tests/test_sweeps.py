@@ -12,17 +12,25 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from mlflow import MlflowClient
+from omegaconf import OmegaConf
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from sciuq_runner.autodiff import workers
 from sciuq_runner.cli import main
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_json, write_json
+from sciuq_runner.job import BEGINNING, NOTES_VARIABLE, Note, leave
+from sciuq_runner.pipeline import share_threads
 from sciuq_runner.resume import Origin, digest
-from sciuq_runner.sweep import find_sweep, identity_of, index, locked
-from tests.conftest import environment, program, read_metrics, run_folders
+from sciuq_runner.sweep import Sweep, find_sweep, identity_of, index, locked, notes_in
+from sciuq_runner.tracking import Tracker
+from tests.conftest import Inside, environment, program, read_metrics, run_folders
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = ("fidelity=smoke", "method.compile=never", "gold=null", "checkpoint_interval=0.05")
@@ -36,15 +44,15 @@ def call(folder: Path, *arguments: str, **extra: str) -> subprocess.CompletedPro
     )
 
 
-def kill_when(folder: Path, ready: Callable[[], object], *arguments: str) -> None:
-    """Start the real program in ``folder`` and kill it, and it alone, when ``ready()`` is true."""
+def kill_when(folder: Path, ready: Callable[[], object], *arguments: str) -> int:
+    """Start the real program in ``folder`` and kill it, and it alone, when ``ready()`` is true; how it ended."""
     with open(folder / "killed.log", "a") as log:
         process = subprocess.Popen(program(*arguments), cwd=folder, env=environment(), stdout=log, stderr=log)
         deadline = time.monotonic() + 300
         while not ready() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        return process.wait()
 
 
 def all_runs(uri: str) -> list[Any]:
@@ -124,6 +132,33 @@ def test_a_killed_sweep_goes_on(twelve, tmp_path):
     reference = by_seed(twelve[0])
     assert by_seed(tmp_path) == {seed: reference[seed] for seed in range(2)}
     assert not list(tmp_path.glob("runs/*/*/checkpoint.safetensors"))
+
+
+@pytest.mark.slow
+@pytest.mark.cli
+def test_ctrl_c_in_a_terminal_keeps_what_all_jobs_computed(tmp_path):
+    """It reaches all processes of the terminal at once: each ends after its current step, with its results."""
+    sweep = ("-m", *SETTINGS, "method.n_samples=40000", "seed=0,1", "sweep=local", "sweep.jobs=2", "tracking=none")
+    process = subprocess.Popen(
+        program(*sweep),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 200
+    while len(list(tmp_path.glob("runs/*/*/checkpoint.safetensors"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert output.count("│ stopped │") == 2, output
+    assert [read_metrics(run)["interrupted"] for run in run_folders(tmp_path)] == [True, True]
+    (record,) = tmp_path.glob("runs/*/sweep.json")
+    assert read_json(record)["status"] == "KILLED"
 
 
 @pytest.fixture
@@ -239,3 +274,159 @@ def test_a_sweep_that_is_at_work_is_left_alone(tmp_path):
         pass
     with locked(tmp_path):  # of a process that has ended
         pass
+
+
+# Jobs whose processes die
+
+
+class Pool:
+    """A launcher with ``size`` processes that, as joblib does, ends them all when one of them dies."""
+
+    def __init__(self, size: int, deadly: set[int]) -> None:
+        self.size, self.deadly = size, deadly
+        self.rounds: list[list[int]] = []
+
+    def launch(self, jobs: list[list[str]], initial_job_idx: int) -> None:
+        seeds = [int(job[0].removeprefix("seed=")) for job in jobs]
+        folders = [
+            next(text.partition("=")[2] for text in job if text.startswith("hydra.sweep.subdir")) for job in jobs
+        ]
+        self.rounds.append(seeds)
+        for start in range(0, len(jobs), self.size):
+            together = range(start, min(start + self.size, len(jobs)))
+            for number in together:
+                leave({"folder": folders[number].strip("'")}, BEGINNING)
+            if self.deadly & {seeds[number] for number in together}:
+                raise RuntimeError("A worker process was unexpectedly terminated.\nIt may have been killed.")
+            for number in together:
+                Note(folders[number].strip("'"), 0, score=float(seeds[number])).leave()
+
+
+@pytest.fixture
+def sweep(tmp_path, monkeypatch) -> Iterator[Sweep]:
+    """A sweep without a launcher."""
+    with notes_in(tmp_path) as notes:
+        made = Sweep(argparse.Namespace(overrides=[], config_dir=None), tmp_path, notes, None)
+        made.cfg = OmegaConf.create({"hydra": {"runtime": {"choices": {"sweep": "local"}}}})
+        yield made
+    monkeypatch.delenv(NOTES_VARIABLE)
+
+
+@pytest.mark.parametrize("deadly", [{0}, {0, 5}, {0, 1, 2, 3}, {7}], ids=str)
+def test_a_job_that_always_dies_costs_the_others_nothing(sweep, deadly):
+    sweep.launcher = pool = Pool(3, deadly)
+    notes = sweep.launch([[f"seed={seed}"] for seed in range(8)])
+    assert {seed for seed, note in enumerate(notes) if note.status} == deadly
+    assert [note.score for seed, note in enumerate(notes) if seed not in deadly] == [
+        float(seed) for seed in range(8) if seed not in deadly
+    ]
+    for seed in deadly:
+        assert notes[seed].sentence == "its process died at each of 3 starts."
+        assert [seeds for seeds in pool.rounds if seed in seeds][-1] == [seed]  # the last time alone
+    assert sweep.exit_status() == 1
+    table = sweep.rows(None)
+    assert [row.status for row in table] == ["failed" if seed in deadly else "finished" for seed in range(8)]
+
+
+def test_a_launcher_that_starts_nothing_is_asked_once(sweep):
+    class Nowhere:
+        asked = 0
+
+        def launch(self, *_: object, **__: object) -> None:
+            self.asked += 1
+            raise RuntimeError('Could not detect "srun"\nand more')
+
+    sweep.launcher = Nowhere()
+    with pytest.raises(ConfigError, match=r'^sweep=local could not start a job \(Could not detect "srun"\): choose'):
+        sweep.launch([["seed=0"], ["seed=1"]])
+    assert sweep.launcher.asked == 1
+    assert not sweep.has_begun()
+
+
+def test_a_folder_that_cannot_be_made_is_named_and_not_the_launcher(sweep):
+    class Full:
+        def launch(self, *_: object, **__: object) -> None:
+            raise OSError(28, "No space left on device", "runs/0")
+
+    sweep.launcher = Full()
+    with pytest.raises(OSError, match="No space left on device: 'runs/0'"):
+        sweep.launch([["seed=0"]])
+
+
+def test_a_job_without_a_note_is_judged_by_its_folder(sweep):
+    """On a full disk there may be room for the last words in the run folder, and none for the note."""
+
+    class Silent:
+        def launch(self, jobs: list[list[str]], initial_job_idx: int) -> None:
+            for item in sweep.planned[:1]:
+                Origin([], status="FINISHED", score=2.5).write(item.folder)
+                (item.folder / "metrics.json").write_text("{}")
+
+    sweep.launcher = Silent()
+    notes = sweep.launch([["seed=0"], ["seed=1"]])
+    assert [(note.status, note.score) for note in notes] == [(0, 2.5), (1, None)]
+    assert notes[1].sentence == "it did not start."
+
+
+def test_notes_are_read_once_however_many_jobs_there_are(sweep, monkeypatch):
+    read: list[Path] = []
+    real = Path.read_text
+
+    def counting(self: Path, *args: Any, **kwargs: Any) -> str:
+        if self.parent == sweep.notes:
+            read.append(self)
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "read_text", counting)
+    sweep.launcher = Pool(4, set())
+    sweep.launch([[f"seed={seed}"] for seed in range(40)])
+    sweep.rows(None)
+    sweep.exit_status()
+    assert len(read) == 2 * 40  # how it began, how it ended
+    assert len(set(read)) == len(read)
+
+
+def test_children_beyond_the_first_page_are_closed_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("sciuq_runner.tracking.PAGE", 2)
+    tracker = Tracker(None, "sciuq", tmp_path)
+    tracker.connect()
+    tracker.start("sweep", {}, {})
+    parent = str(tracker.run_id)
+    for number in range(5):
+        tracker.start(f"job {number}", {"mlflow.parentRunId": parent, "run_folder": str(number)}, {})
+        if number == 1:
+            tracker.end("FINISHED")
+    tracker.close_children(lambda folder: folder == "3", parent)
+    status = {run.data.tags["run_folder"]: run.info.status for run in tracker.tagged("mlflow.parentRunId", parent)}
+    assert status == {"0": "KILLED", "1": "FINISHED", "2": "KILLED", "3": "RUNNING", "4": "KILLED"}
+
+
+def test_a_full_disk_at_the_end_of_a_sweep_costs_its_record_alone(inside: Inside, tmp_path, monkeypatch):
+    """Neither a note nor the record can be written: the table is shown, and says what is true."""
+    write = Path.write_text
+
+    def full(self: Path, *args: Any, **kwargs: Any) -> int:
+        if self.parent.name.startswith(".notes_") or (self.name.startswith(".sweep.") and list(run_folders(tmp_path))):
+            raise OSError(28, "No space left on device", str(self))
+        return write(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    found = inside("-m", *SETTINGS, "method=dens", "tracking=none")
+    assert found.status == 0, found.out + found.err
+    assert "│ finished │" in found.out
+    assert "Traceback" not in found.out + found.err
+
+
+@pytest.mark.parametrize(("size", "torch_threads", "chains"), [(10, 1, 3), (10_000, 3, 1)], ids=["small", "large"])
+def test_a_job_has_the_threads_that_it_is_given(size, torch_threads, chains):
+    """Where the kernels are large they share them, else the chains do; those of numpy are never more."""
+    before = torch.get_num_threads()
+    try:
+        with threadpool_limits(None):  # restores what is set within
+            share_threads(SimpleNamespace(size=size, n_readings=1000), 3)  # type: ignore[arg-type]
+            assert torch.get_num_threads() == torch_threads
+            assert workers.count == chains
+            assert max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas") <= 3
+    finally:
+        torch.set_num_threads(before)
+        workers.set(1)

@@ -15,8 +15,7 @@ from typing import Any
 from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.files import read_json
 from sciuq_runner.identity import TAG, configuration_hash
-from sciuq_runner.record import STOPPED_EARLY, read_log
-from sciuq_runner.results import RECALIBRATING
+from sciuq_runner.results import INTERRUPTED, RECALIBRATING
 from sciuq_runner.resume import NAME as RESUME_NOTE
 from sciuq_runner.tracking import MAX_PARAM, Tracker, existing_store, flatten_metrics, flatten_params
 from sciuq_runner.uris import hide_password, server_of
@@ -96,7 +95,7 @@ def read_folder(folder: Path) -> Run:
         choices = dict(config.pop("choices"))
         params = {key: str(value)[:MAX_PARAM] for key, value in flatten_params(config, choices).items()}
         metrics = flatten_metrics(content)
-        stopped = STOPPED_EARLY in read_log(folder)
+        stopped = bool(content.get(INTERRUPTED))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(
             f"--runs: {path} is not the metrics.json of a run ({reason(error)}): remove that folder, or run it again."

@@ -15,7 +15,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 from PIL import Image
 
-from sciuq_runner.report.runs import STOPPED_EARLY, Run
+from sciuq_runner.report.runs import Run
 from sciuq_runner.tracking import flatten_metrics, flatten_params
 from tests.conftest import environment
 
@@ -77,8 +77,7 @@ def folders(tmp_path: Path) -> Path:
     for method in METHODS:
         for seed in range(3):
             leave_folder(top / "sweep" / f"{method}_{seed}", results(method, seed), ("u_bands", "u_calibration"))
-    stopped = leave_folder(top / "stopped", results("hmc", 7))
-    (stopped / "run.log").write_text(f"WARNING sciuq_runner.cli: {STOPPED_EARLY}: what was computed until then …\n")
+    leave_folder(top / "stopped", {**results("hmc", 7), "interrupted": True})
     (top / "died").mkdir()
     (top / "died" / "resume.json").write_text("{}")
     return top

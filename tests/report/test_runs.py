@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 
 from mlflow import MlflowClient
 
-from sciuq_runner import cli as cli_module
-from sciuq_runner.report.runs import STOPPED_EARLY, named
+from sciuq_runner.report.runs import named
 from sciuq_runner.report.tables import build
 from tests.report.conftest import leave_folder, results
 
 
-def test_the_sign_of_a_stopped_run_is_what_the_program_says():
-    assert f'"{STOPPED_EARLY}: ' in Path(cli_module.__file__).read_text(encoding="utf-8")
+def test_a_run_that_went_on_after_a_stop_is_finished(tmp_path):
+    """The log keeps the line of the stop; what counts are the results."""
+    folder = leave_folder(tmp_path / "run", {**results("hmc", 0), "interrupted": True})
+    (folder / "run.log").write_text("Stopped early: what was computed until then is in the run folder.")
+    assert [run.status for run in named([str(folder)], None)] == ["KILLED"]
+    (folder / "metrics.json").write_text(json.dumps({**results("hmc", 0), "interrupted": False}))
+    assert [run.status for run in named([str(folder)], None)] == ["FINISHED"]
 
 
 def test_ids_of_runs_and_of_sweeps(store, folders, monkeypatch):
