@@ -271,6 +271,8 @@ def _vectors(arrays: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
 
 
 def _numbers(name: str, array: Any, where: str) -> np.ndarray:
+    if not isinstance(array, np.ndarray):  # an archive gives what is no array as it is, in bytes
+        raise ConfigError(f"{where}: {name} holds {KINDS['O']}.")
     if array.dtype.kind not in "fiu":
         raise ConfigError(f"{where}: {name} holds {KINDS.get(array.dtype.kind, 'no numbers')}.")
     if not array.size:
