@@ -10,20 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from sciuq_runner.problems.function import Function
+from bench_hmc import make_target
 from torch import Tensor
 
-from sciuq_runner.models import BNN
-from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.seeds import torch_stream
 
 N_PRIOR = 5000
 
 
 def main() -> None:
-    problem = Function()
-    readings = {name: data.train for name, data in problem.dataset(stream(0, "data")).items()}
-    target = Target(BNN().bind(problem, problem.noise), problem.noise, readings)
+    target = make_target()
     term = target.terms[0]
     variance = float(term.known_scale) ** 2
     theta = target.tensor(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ from sciuq_runner import help as help_text
 from sciuq_runner.composition import compose, expand, plain, register_resolvers
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.identity import BOOKKEEPING, configuration_hash
+from sciuq_runner.schema import locate
 from sciuq_runner.tracking import MAX_PARAM, flatten_params
 
 GROUP = "experiment/paper"
@@ -70,9 +71,27 @@ class Job:
     def made(self, params: Mapping[str, str]) -> bool:
         """Whether a run with these parameters is one of this job.
 
-        A setting that the run does not have is younger than the run, and its default is what the run did.
+        A setting that the run does not have is younger than the run, which did what its class does by default: a
+        configuration may since ask for more.
         """
-        return all(same(params.get(key, value), value) for key, value in self.settings.items())
+        before = self.defaults
+        return all(same(params.get(key, before.get(key, value)), value) for key, value in self.settings.items())
+
+    @cached_property
+    def defaults(self) -> dict[str, str]:
+        """What classes do where no setting says otherwise."""
+        return {key: str(value) for key, value in defaults_of(self.config, "")}
+
+
+def defaults_of(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """The defaults of the classes that a configuration names, by the keys of its settings."""
+    if "_target_" in node:
+        for item in fields(locate(node["_target_"], prefix)):
+            if item.default is not MISSING:
+                yield f"{prefix}{item.name}", item.default
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from defaults_of(value, f"{prefix}{key}.")
 
 
 def same(a: str, b: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sciuq_runner.assembly import assemble
@@ -96,6 +98,17 @@ def test_a_run_belongs_to_a_job_if_all_settings_but_the_seed_agree():
     assert not job.made(fake_run(other, 0, {}).params)
     older = {key: value for key, value in fake_run(job, 0, {}).params.items() if key != "temperature"}
     assert job.made(older)
+
+
+def test_a_run_that_is_older_than_a_setting_did_what_the_class_does_by_default():
+    """Without mirror images it is not a run of a job that asks for them, and one of a job that does not."""
+    job = jobs_of("darcy_clean", "quick")[0]
+    params = dict(fake_run(job, 0, {}).params)
+    assert job.made(params)
+    assert params.pop("problem.mirror") == "True"
+    assert not job.made(params)
+    once = replace(job, config={**job.config, "problem": {**job.config["problem"], "mirror": False}})
+    assert once.made(params)
 
 
 def test_names_are_checked():
