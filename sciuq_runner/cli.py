@@ -15,12 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sciuq_runner.environment import NOTES_VARIABLE, PARENT_VARIABLE, RESUME_VARIABLE, TRUST_VARIABLE, trusted
+
 OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-RESUME_VARIABLE = "SCIUQ_RESUME"
 STOPPABLE: list[Callable[[], None]] = []  # how to end each piece of work of this process after its current step
-VARIABLES = ("SCIUQ_NOTES", "SCIUQ_PARENT_RUN", RESUME_VARIABLE, "SCIUQ_SWEEPER", "SCIUQ_TRUST")
-"""What a job must know of the process that started it, wherever it runs."""
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ def _early(arguments: list[str]) -> argparse.Namespace:
 
 def run(arguments: list[str]) -> int:
     """Check the command line, then hand over to Hydra; returns the exit status."""
-    from sciuq_runner.composition import adopt_files, register_resolvers
+    from sciuq_runner.composition import adopt_files, carried_variables, register_resolvers
     from sciuq_runner.lock import held
     from sciuq_runner.uris import take_credentials
 
@@ -91,17 +90,10 @@ def run(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="sciuq_") as notes, held(folder):
         if folder is not None and not resumes:
             refuse_used(folder)
-        os.environ["SCIUQ_NOTES"] = notes
+        os.environ[NOTES_VARIABLE] = notes
         os.environ[RESUME_VARIABLE] = "yes" if resumes else ""
-        _start_hydra([*arguments, *variables()])
+        _start_hydra([*arguments, *carried_variables()])
         return worst_status(notes)
-
-
-def variables() -> list[str]:
-    """Overrides that carry our variables into every job; what a configuration file says of them has no effect."""
-    from sciuq_runner.composition import quote
-
-    return [f"hydra.job.env_set.{name}={quote(os.environ.get(name, ''))}" for name in VARIABLES]
 
 
 def named_folder(overrides: Sequence[str]) -> Path | None:
@@ -222,15 +214,14 @@ def grant_trust(overrides: Sequence[str]) -> None:
     """Remember which modules the person at the command line trusts; no file can add to them."""
     granted = [text.partition("=")[2].strip("[]").split(",") for text in overrides if text.startswith("trust=")]
     names = [name.strip() for part in granted for name in part if name.strip()]
-    known = [name for name in os.environ.get("SCIUQ_TRUST", "").split(",") if name]
-    os.environ["SCIUQ_TRUST"] = ",".join(dict.fromkeys([*known, *names]))
+    os.environ[TRUST_VARIABLE] = ",".join(dict.fromkeys([*trusted(), *names]))
 
 
 def allow_modules(trust: Any) -> None:
     """Let trusted modules be found in the working folder; refuse trust that did not come from the command line."""
     from sciuq_runner.errors import ConfigError
 
-    granted = os.environ.get("SCIUQ_TRUST", "").split(",")
+    granted = os.environ.get(TRUST_VARIABLE, "").split(",")
     if isinstance(trust, list) and any(name not in granted for name in trust):
         raise ConfigError("trust can be given on the command line only, for example trust=[my_module].")
     here = os.getcwd()
@@ -305,7 +296,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.record import describe
     from sciuq_runner.results import METRICS
     from sciuq_runner.resume import read_origin
-    from sciuq_runner.tracking import PARENT_VARIABLE, RUN_FOLDER, guarded
+    from sciuq_runner.tracking import RUN_FOLDER, guarded
     from sciuq_runner.uris import without_credentials
 
     loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from sciuq_runner.environment import NOTES_VARIABLE, RESUME_VARIABLE, SWEEPER_VARIABLE
 from sciuq_runner.errors import first_line
 
-NOTES_VARIABLE, SWEEPER_VARIABLE = "SCIUQ_NOTES", "SCIUQ_SWEEPER"
 STOP, TRACEBACK = "stop", "traceback.txt"
 BEGINNING, END = ".begun", ".json"  # of the names of notes
 
@@ -102,7 +102,7 @@ def job(cfg: Any) -> float | None:
 
 def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
-    from sciuq_runner.cli import INTERRUPTED, OK, RESUME_VARIABLE, perform
+    from sciuq_runner.cli import INTERRUPTED, OK, perform
     from sciuq_runner.lock import NAME, alone
     from sciuq_runner.resume import read_origin
 

@@ -19,14 +19,21 @@ from typing import Any, Literal
 from omegaconf import DictConfig, OmegaConf
 
 from sciuq_runner import files, lock
-from sciuq_runner.cli import FAILED, INTERRUPTED, OK, RESUME_VARIABLE, WRONG_INPUT, stop_on_signal, variables
-from sciuq_runner.composition import expand, hydra_settings, is_of_hydra, parse_overrides, plain, quote
+from sciuq_runner.cli import FAILED, INTERRUPTED, OK, WRONG_INPUT, stop_on_signal
+from sciuq_runner.composition import (
+    carried_variables,
+    expand,
+    hydra_settings,
+    is_of_hydra,
+    parse_overrides,
+    plain,
+    quote,
+)
+from sciuq_runner.environment import NOTES_VARIABLE, PARENT_VARIABLE, RESUME_VARIABLE, SWEEPER_VARIABLE
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.identity import BOOKKEEPING
 from sciuq_runner.job import (
-    NOTES_VARIABLE,
     STOP,
-    SWEEPER_VARIABLE,
     Note,
     job,
     read_notes,
@@ -39,7 +46,7 @@ from sciuq_runner.resume import NAME, Origin, digest, read_origin
 from sciuq_runner.schema import Count, construct
 from sciuq_runner.search import Search, SearchSettings, space_of
 from sciuq_runner.submission import is_submitit, submit
-from sciuq_runner.tracking import PARENT_VARIABLE, SWEEP_FOLDER, Tracker, guarded
+from sciuq_runner.tracking import SWEEP_FOLDER, Tracker, guarded
 
 log = logging.getLogger(__name__)
 
@@ -307,7 +314,7 @@ class Sweep:
             mine = f"file://{Path(self.parsed.config_dir).resolve()}"
             path.prepend("command-line", mine, SearchPathQuery(provider="schema"))  # as Hydra does: ours come first
         hydra = Hydra.create_main_hydra2("sciuq-run", path)
-        own = [f"hydra.sweep.dir={quote(str(self.folder))}", *variables()]
+        own = [f"hydra.sweep.dir={quote(str(self.folder))}", *carried_variables()]
         self.cfg = hydra.compose_config("config", [*self.parsed.overrides, *own], RunMode.MULTIRUN, True)
         context = HydraContext(hydra.config_loader, Callbacks(self.cfg))
         self.loader = hydra.config_loader

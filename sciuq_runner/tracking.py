@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
+from sciuq_runner.environment import PARENT_VARIABLE
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.files import write_atomically
 from sciuq_runner.identity import TAG, configuration_hash
@@ -25,7 +26,6 @@ from sciuq_runner.uris import hide_password, local_store, server_of, with_creden
 
 log = logging.getLogger(__name__)
 
-PARENT_VARIABLE = "SCIUQ_PARENT_RUN"
 RUN_FOLDER, SWEEP_FOLDER = "run_folder", "sweep_folder"  # tags
 MAX_PARAM = 500
 OUTPUTS = (
