@@ -153,7 +153,7 @@ def refuse_flags(parsed: argparse.Namespace) -> None:
 
 def worst_status(notes: str) -> int:
     """The exit status of what was done: it leaves a note."""
-    from sciuq_runner.job import read_notes
+    from sciuq_runner.sweeps.notes import read_notes
 
     return max((note.status for note in read_notes(Path(notes)).values()), default=FAILED)
 
@@ -240,7 +240,7 @@ def _start_hydra(arguments: list[str]) -> None:
 
 def task(cfg: Any) -> float | None:
     """What Hydra calls for a single run. Returns its validation score."""
-    from sciuq_runner.job import Note
+    from sciuq_runner.sweeps.notes import Note
 
     status, score = FAILED, None
     try:

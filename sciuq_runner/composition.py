@@ -265,7 +265,7 @@ def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
     if not str(shared.hydra.sweeper.get("_target_", "")).endswith("BasicSweeper"):
         raise ConfigError("hydra/sweeper cannot be chosen: use search=optuna, or none for every combination.")
     if shared.get("search") is not None:
-        from sciuq_runner.search import first_values
+        from sciuq_runner.sweeps.search import first_values
 
         fixed = [text for text, item in zip(overrides, parsed, strict=True) if not item.is_sweep_override()]
         return [[*fixed, *first_values(parsed)]]

@@ -29,23 +29,17 @@ from sciuq_runner.composition import (
     plain,
     quote,
 )
-from sciuq_runner.environment import NOTES_VARIABLE, PARENT_VARIABLE, RESUME_VARIABLE, SWEEPER_VARIABLE
+from sciuq_runner.environment import NOTES_VARIABLE, PARENT_VARIABLE, RESUME_VARIABLE, SWEEPER_VARIABLE, sweeper_id
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.identity import BOOKKEEPING
-from sciuq_runner.job import (
-    STOP,
-    Note,
-    job,
-    read_notes,
-    sweeper_id,
-    take_beginnings,
-)
 from sciuq_runner.memory import Share
 from sciuq_runner.problem import Dataset
 from sciuq_runner.resume import NAME, Origin, digest, read_origin
 from sciuq_runner.schema import Count, construct
-from sciuq_runner.search import Search, SearchSettings, space_of
-from sciuq_runner.submission import is_submitit, submit
+from sciuq_runner.sweeps.job import job
+from sciuq_runner.sweeps.notes import STOP, Note, read_notes, take_beginnings
+from sciuq_runner.sweeps.search import Search, SearchSettings, space_of
+from sciuq_runner.sweeps.submission import is_submitit, submit
 from sciuq_runner.tracking import SWEEP_FOLDER, Tracker, guarded
 
 log = logging.getLogger(__name__)

@@ -26,10 +26,10 @@ from sciuq_runner.cli import main
 from sciuq_runner.environment import NOTES_VARIABLE
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_json, write_json
-from sciuq_runner.job import BEGINNING, Note, leave
 from sciuq_runner.pipeline import share_threads
 from sciuq_runner.resume import Origin, digest
 from sciuq_runner.sweep import Sweep, find_sweep, identity_of, index, locked, notes_in
+from sciuq_runner.sweeps.notes import BEGINNING, Note, leave
 from sciuq_runner.tracking import Tracker
 from tests.conftest import Inside, environment, program, read_metrics, run_folders
 
