@@ -83,7 +83,7 @@ def run(arguments: list[str]) -> int:
         _start_hydra(arguments)
         return OK
     if parsed.multirun:
-        from sciuq_runner.sweep import run_sweep
+        from sciuq_runner.sweeps.run import run_sweep
 
         return run_sweep(parsed, tracker)
     folder = named_folder(parsed.overrides)
@@ -184,7 +184,7 @@ def check(parsed: argparse.Namespace) -> Any:
     from sciuq_runner.assembly import assemble, prepare
     from sciuq_runner.errors import ConfigError, first_line
     from sciuq_runner.memory import is_shortage
-    from sciuq_runner.sweep import check_sweep, memory_share, require_validation
+    from sciuq_runner.sweeps.settings import check_sweep, memory_share, require_validation
     from sciuq_runner.tracking import open_tracker
 
     searches = check_sweep(parsed)

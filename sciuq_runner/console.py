@@ -16,7 +16,7 @@ from sciuq_runner.loop import BarDisplay, Display, LogDisplay
 from sciuq_runner.results import NOT_QUANTITIES
 
 if TYPE_CHECKING:
-    from sciuq_runner.sweep import Row
+    from sciuq_runner.sweeps.table import Row
 
 SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
 

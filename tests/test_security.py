@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
@@ -29,7 +28,7 @@ from sciuq_runner.expressions import parse
 from sciuq_runner.pretraining import Store
 from sciuq_runner.report import main as report
 from sciuq_runner.resume import Origin, restart_arguments
-from sciuq_runner.sweep import Sweep
+from sciuq_runner.sweeps.plan import Plan, Planned
 from sciuq_runner.sync import main as sync
 from sciuq_runner.tools import calibrate, plot, predict
 from sciuq_runner.tracking import Tracker, complaint
@@ -568,17 +567,19 @@ def test_a_run_folder_does_not_say_where_it_is_uploaded(folder, tmp_path, capsys
     assert not list((tmp_path / "outside").iterdir())
 
 
-def test_a_sweep_does_not_go_on_where_links_lead_out(folder, tmp_path, monkeypatch):
+def test_a_sweep_does_not_go_on_where_links_lead_out(folder, tmp_path):
     (tmp_path / "sweep").mkdir()
-    sweep = Sweep(argparse.Namespace(), tmp_path / "sweep", tmp_path, None)
-    sweep.earlier = {"digest": [(folder, Origin(["seed=0"]))]}
-    monkeypatch.setattr(sweep, "digest_of", lambda overrides: overrides[0])
-    assert sweep.plan(["digest"]).resumes
+    plan = Plan(tmp_path / "sweep", {"digest": [(folder, Origin(["seed=0"]))]})
+
+    def planned(name: str) -> Planned:
+        return plan.place([name], lambda overrides: overrides[0])
+
+    assert planned("digest").resumes
     (folder / "figures/new.png").symlink_to(tmp_path / "outside")
-    assert "is a link that leads out of the run folder" in sweep.plan(["digest"]).refusal
-    assert not sweep.plan(["another"]).refusal
+    assert "is a link that leads out of the run folder" in planned("digest").refusal
+    assert not planned("another").refusal
     (tmp_path / "sweep/0").symlink_to(tmp_path / "outside")
-    assert "is a link" in sweep.plan(["another"]).refusal
+    assert "is a link" in planned("another").refusal
 
 
 @pytest.mark.parametrize("name", ["model/config.json", "metrics.json"])
