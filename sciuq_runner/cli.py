@@ -185,7 +185,7 @@ def check(parsed: argparse.Namespace) -> Any:
     from sciuq_runner.errors import ConfigError, first_line
     from sciuq_runner.memory import is_shortage
     from sciuq_runner.sweeps.settings import check_sweep, memory_share, require_validation
-    from sciuq_runner.tracking import open_tracker
+    from sciuq_runner.tracking.tracker import open_tracker
 
     searches = check_sweep(parsed)
     share = memory_share(parsed, len(jobs))
@@ -259,7 +259,7 @@ def perform(cfg: Any) -> tuple[int, float | None]:
     from sciuq_runner.datafiles import digests
     from sciuq_runner.errors import ConfigError
     from sciuq_runner.resume import Origin, digest
-    from sciuq_runner.tracking import open_tracker
+    from sciuq_runner.tracking.tracker import open_tracker
 
     register_resolvers()
     job = HydraConfig.get()
@@ -296,7 +296,9 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.record import describe
     from sciuq_runner.results import METRICS
     from sciuq_runner.resume import read_origin
-    from sciuq_runner.tracking import RUN_FOLDER, guarded
+    from sciuq_runner.tracking.failures import guarded
+    from sciuq_runner.tracking.results import log_results
+    from sciuq_runner.tracking.tracker import RUN_FOLDER
     from sciuq_runner.uris import without_credentials
 
     loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
@@ -331,7 +333,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
             outcome = execute(built, folder, loop, choices, Store(Path(PRETRAINED), tracker))
             status = "KILLED" if outcome.interrupted else "FINISHED"
             if tracker is not None:
-                guarded(lambda: tracker.log_results(outcome.metrics, folder), "store the results")
+                guarded(lambda: log_results(tracker, outcome.metrics, folder), "store the results")
         print_summary(outcome.metrics, folder, tracker.ui_command if tracker else None)
         if outcome.interrupted:
             log.warning("Stopped early: what was computed until then is in the run folder.")

@@ -33,7 +33,8 @@ from sciuq_runner.report.runs import read_folder
 from sciuq_runner.results import RECALIBRATING
 from sciuq_runner.sync import main as sync
 from sciuq_runner.tools import calibrate, plot, predict
-from sciuq_runner.tracking import PATIENCE, Tracker
+from sciuq_runner.tracking.experiment import PATIENCE
+from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import Inside, environment, read_metrics, start
 
 pytestmark = pytest.mark.cli

@@ -31,7 +31,8 @@ from sciuq_runner.resume import Origin, restart_arguments
 from sciuq_runner.sweeps.plan import Plan, Planned
 from sciuq_runner.sync import main as sync
 from sciuq_runner.tools import calibrate, plot, predict
-from sciuq_runner.tracking import Tracker, complaint
+from sciuq_runner.tracking.failures import complaint
+from sciuq_runner.tracking.tracker import Tracker
 from sciuq_runner.uris import hide_password, take_credentials, with_credentials, without_credentials
 from tests.conftest import Inside
 
@@ -683,7 +684,7 @@ def test_passwords_are_in_no_file_and_on_no_screen(inside: Inside, tmp_path, mon
     uri = f"sqlite:///{tmp_path / 'store.db'}"
     secret = f"{uri}?password=hunter2"
     monkeypatch.setattr(Tracker, "database", property(lambda self: tmp_path / "store.db"))
-    monkeypatch.setattr("sciuq_runner.tracking.with_credentials", lambda kept: without_credentials(str(kept)))
+    monkeypatch.setattr("sciuq_runner.tracking.tracker.with_credentials", lambda kept: without_credentials(str(kept)))
     found = inside("fidelity=smoke", "method=dens", "gold=null", f"tracking.uri='{secret}'")
     assert found.status == 0, found.err
     assert "hunter2" not in found.out + found.err

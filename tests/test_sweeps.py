@@ -34,7 +34,7 @@ from sciuq_runner.sweeps.notes import BEGINNING, Note, leave
 from sciuq_runner.sweeps.run import notes_in
 from sciuq_runner.sweeps.settings import identity_of
 from sciuq_runner.sweeps.sweep import Sweep
-from sciuq_runner.tracking import Tracker
+from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import Inside, environment, program, read_metrics, run_folders
 
 ROOT = Path(__file__).parent.parent
@@ -396,7 +396,7 @@ def test_notes_are_read_once_however_many_jobs_there_are(sweep, monkeypatch):
 
 
 def test_children_beyond_the_first_page_are_closed_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("sciuq_runner.tracking.PAGE", 2)
+    monkeypatch.setattr("sciuq_runner.tracking.tracker.PAGE", 2)
     tracker = Tracker(None, "sciuq", tmp_path)
     tracker.connect()
     tracker.start("sweep", {}, {})

@@ -12,7 +12,8 @@ from sciuq_runner import files, lock
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.pipeline import CHECKPOINT
 from sciuq_runner.resume import NAME, Origin, read_origin
-from sciuq_runner.tracking import Tracker, guarded
+from sciuq_runner.tracking.failures import guarded
+from sciuq_runner.tracking.tracker import Tracker
 
 log = logging.getLogger(__name__)
 

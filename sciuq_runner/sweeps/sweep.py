@@ -22,7 +22,7 @@ from sciuq_runner.sweeps.plan import Plan
 from sciuq_runner.sweeps.search import Search
 from sciuq_runner.sweeps.settings import section
 from sciuq_runner.sweeps.table import Row, make_rows
-from sciuq_runner.tracking import Tracker
+from sciuq_runner.tracking.tracker import Tracker
 
 log = logging.getLogger(__name__)
 

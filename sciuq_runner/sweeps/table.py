@@ -13,7 +13,7 @@ from sciuq_runner.sweeps.earlier import origin_of
 from sciuq_runner.sweeps.notes import Note
 from sciuq_runner.sweeps.outcomes import Outcomes
 from sciuq_runner.sweeps.plan import Planned
-from sciuq_runner.tracking import Tracker
+from sciuq_runner.tracking.tracker import Tracker
 
 
 @dataclass(frozen=True)
