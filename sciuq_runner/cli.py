@@ -15,12 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sciuq_runner.environment import NOTES_VARIABLE, PARENT_VARIABLE, RESUME_VARIABLE, TRUST_VARIABLE, trusted
+
 OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-RESUME_VARIABLE = "SCIUQ_RESUME"
 STOPPABLE: list[Callable[[], None]] = []  # how to end each piece of work of this process after its current step
-VARIABLES = ("SCIUQ_NOTES", "SCIUQ_PARENT_RUN", RESUME_VARIABLE, "SCIUQ_SWEEPER", "SCIUQ_TRUST")
-"""What a job must know of the process that started it, wherever it runs."""
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ def _early(arguments: list[str]) -> argparse.Namespace:
 
 def run(arguments: list[str]) -> int:
     """Check the command line, then hand over to Hydra; returns the exit status."""
-    from sciuq_runner.composition import adopt_files, register_resolvers
+    from sciuq_runner.composition import adopt_files, carried_variables, register_resolvers
     from sciuq_runner.lock import held
     from sciuq_runner.uris import take_credentials
 
@@ -84,24 +83,17 @@ def run(arguments: list[str]) -> int:
         _start_hydra(arguments)
         return OK
     if parsed.multirun:
-        from sciuq_runner.sweep import run_sweep
+        from sciuq_runner.sweeps.run import run_sweep
 
         return run_sweep(parsed, tracker)
     folder = named_folder(parsed.overrides)
     with tempfile.TemporaryDirectory(prefix="sciuq_") as notes, held(folder):
         if folder is not None and not resumes:
             refuse_used(folder)
-        os.environ["SCIUQ_NOTES"] = notes
+        os.environ[NOTES_VARIABLE] = notes
         os.environ[RESUME_VARIABLE] = "yes" if resumes else ""
-        _start_hydra([*arguments, *variables()])
+        _start_hydra([*arguments, *carried_variables()])
         return worst_status(notes)
-
-
-def variables() -> list[str]:
-    """Overrides that carry our variables into every job; what a configuration file says of them has no effect."""
-    from sciuq_runner.composition import quote
-
-    return [f"hydra.job.env_set.{name}={quote(os.environ.get(name, ''))}" for name in VARIABLES]
 
 
 def named_folder(overrides: Sequence[str]) -> Path | None:
@@ -161,7 +153,7 @@ def refuse_flags(parsed: argparse.Namespace) -> None:
 
 def worst_status(notes: str) -> int:
     """The exit status of what was done: it leaves a note."""
-    from sciuq_runner.job import read_notes
+    from sciuq_runner.sweeps.notes import read_notes
 
     return max((note.status for note in read_notes(Path(notes)).values()), default=FAILED)
 
@@ -192,8 +184,8 @@ def check(parsed: argparse.Namespace) -> Any:
     from sciuq_runner.assembly import assemble, prepare
     from sciuq_runner.errors import ConfigError, first_line
     from sciuq_runner.memory import is_shortage
-    from sciuq_runner.sweep import check_sweep, memory_share, require_validation
-    from sciuq_runner.tracking import open_tracker
+    from sciuq_runner.sweeps.settings import check_sweep, memory_share, require_validation
+    from sciuq_runner.tracking.tracker import open_tracker
 
     searches = check_sweep(parsed)
     share = memory_share(parsed, len(jobs))
@@ -222,15 +214,14 @@ def grant_trust(overrides: Sequence[str]) -> None:
     """Remember which modules the person at the command line trusts; no file can add to them."""
     granted = [text.partition("=")[2].strip("[]").split(",") for text in overrides if text.startswith("trust=")]
     names = [name.strip() for part in granted for name in part if name.strip()]
-    known = [name for name in os.environ.get("SCIUQ_TRUST", "").split(",") if name]
-    os.environ["SCIUQ_TRUST"] = ",".join(dict.fromkeys([*known, *names]))
+    os.environ[TRUST_VARIABLE] = ",".join(dict.fromkeys([*trusted(), *names]))
 
 
 def allow_modules(trust: Any) -> None:
     """Let trusted modules be found in the working folder; refuse trust that did not come from the command line."""
     from sciuq_runner.errors import ConfigError
 
-    granted = os.environ.get("SCIUQ_TRUST", "").split(",")
+    granted = os.environ.get(TRUST_VARIABLE, "").split(",")
     if isinstance(trust, list) and any(name not in granted for name in trust):
         raise ConfigError("trust can be given on the command line only, for example trust=[my_module].")
     here = os.getcwd()
@@ -249,7 +240,7 @@ def _start_hydra(arguments: list[str]) -> None:
 
 def task(cfg: Any) -> float | None:
     """What Hydra calls for a single run. Returns its validation score."""
-    from sciuq_runner.job import Note
+    from sciuq_runner.sweeps.notes import Note
 
     status, score = FAILED, None
     try:
@@ -268,7 +259,7 @@ def perform(cfg: Any) -> tuple[int, float | None]:
     from sciuq_runner.datafiles import digests
     from sciuq_runner.errors import ConfigError
     from sciuq_runner.resume import Origin, digest
-    from sciuq_runner.tracking import open_tracker
+    from sciuq_runner.tracking.tracker import open_tracker
 
     register_resolvers()
     job = HydraConfig.get()
@@ -305,7 +296,9 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
     from sciuq_runner.record import describe
     from sciuq_runner.results import METRICS
     from sciuq_runner.resume import read_origin
-    from sciuq_runner.tracking import PARENT_VARIABLE, RUN_FOLDER, guarded
+    from sciuq_runner.tracking.failures import guarded
+    from sciuq_runner.tracking.results import log_results
+    from sciuq_runner.tracking.tracker import RUN_FOLDER
     from sciuq_runner.uris import without_credentials
 
     loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
@@ -340,7 +333,7 @@ def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin
             outcome = execute(built, folder, loop, choices, Store(Path(PRETRAINED), tracker))
             status = "KILLED" if outcome.interrupted else "FINISHED"
             if tracker is not None:
-                guarded(lambda: tracker.log_results(outcome.metrics, folder), "store the results")
+                guarded(lambda: log_results(tracker, outcome.metrics, folder), "store the results")
         print_summary(outcome.metrics, folder, tracker.ui_command if tracker else None)
         if outcome.interrupted:
             log.warning("Stopped early: what was computed until then is in the run folder.")

@@ -14,6 +14,8 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from sciuq_runner import permissions
+from sciuq_runner.environment import VARIABLES, trusted
 from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.uris import kept_uri, refuse_password
 
@@ -77,16 +79,12 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
 
 def refuse_code(cfg: DictConfig, overrides: Sequence[str]) -> None:
     """Refuse what Hydra's own settings would start, unless the person who typed ``overrides`` allows it."""
-    from sciuq_runner import permissions
-    from sciuq_runner.cli import VARIABLES
-
-    trust = [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module]
     given = {
         key
         for item in parse_overrides(overrides)
         for key, _ in permissions.leaves(item.key_or_group, None if item.is_sweep_override() else item.value())
     }
-    permissions.refuse_code(cfg, trust, given, VARIABLES)
+    permissions.refuse_code(cfg, trusted(), given)
 
 
 MAX_VALUES = 100_000
@@ -195,6 +193,11 @@ def quote(text: str) -> str:
     return f"'{escaped}'"
 
 
+def carried_variables() -> list[str]:
+    """Overrides that carry our variables into every job; what a configuration file says of them has no effect."""
+    return [f"hydra.job.env_set.{name}={quote(os.environ.get(name, ''))}" for name in VARIABLES]
+
+
 NOT_SETTINGS = (
     "hydra",
     "tuned",
@@ -262,7 +265,7 @@ def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
     if not str(shared.hydra.sweeper.get("_target_", "")).endswith("BasicSweeper"):
         raise ConfigError("hydra/sweeper cannot be chosen: use search=optuna, or none for every combination.")
     if shared.get("search") is not None:
-        from sciuq_runner.search import first_values
+        from sciuq_runner.sweeps.search import first_values
 
         fixed = [text for text, item in zip(overrides, parsed, strict=True) if not item.is_sweep_override()]
         return [[*fixed, *first_values(parsed)]]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from sciuq_runner.job import beside_others
+from sciuq_runner.environment import beside_others
 from sciuq_runner.loop import BarDisplay, Display, LogDisplay
 from sciuq_runner.results import NOT_QUANTITIES
 
 if TYPE_CHECKING:
-    from sciuq_runner.sweep import Row
+    from sciuq_runner.sweeps.table import Row
 
 SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
 

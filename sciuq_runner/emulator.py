@@ -8,7 +8,6 @@ imported only if the environment variable ``SCIUQ_TRUST`` names its module.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from scipy.interpolate import RBFInterpolator
 from sciuq_runner import files
 from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED
 from sciuq_runner.detection import DetectionSettings, Detector, make_prior
+from sciuq_runner.environment import trusted
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.methods.base import Posterior, read_posterior
 from sciuq_runner.models.base import Model
@@ -54,11 +54,6 @@ def save_emulator(
         files.write_json(folder / THRESHOLDS, detector.thresholds)
         if detector.prior is not None:
             files.write_tensors(folder / PRIOR, detector.prior.state())
-
-
-def trusted() -> list[str]:
-    """Modules outside the package that the person allows, beside the command line of ``sciuq-run``."""
-    return [module for module in os.environ.get("SCIUQ_TRUST", "").split(",") if module]
 
 
 class Emulator:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from omegaconf import DictConfig, OmegaConf
 
+from sciuq_runner.environment import VARIABLES
 from sciuq_runner.errors import ConfigError
 
 TARGETS = (
@@ -40,10 +41,10 @@ OWN_COMMANDS = ("${sweep.address}", "${sweep.cores}", "${threads}", "WARNING", S
 GUARDED = ("callbacks", "launcher", "sweeper", "job", "job_logging", "hydra_logging", "output_subdir", "mode")
 
 
-def refuse_code(cfg: DictConfig, trust: Sequence[str], given: Collection[str], variables: Collection[str]) -> None:
+def refuse_code(cfg: DictConfig, trust: Sequence[str], given: Collection[str]) -> None:
     """Refuse what a configuration file could start, write or send through Hydra.
 
-    ``given`` are the settings that the person has typed, ``variables`` those of the environment that are ours.
+    ``given`` are the settings that the person has typed.
     """
     values: Any = OmegaConf.to_container(cfg, resolve=False)
     hydra = values["hydra"]
@@ -59,7 +60,7 @@ def refuse_code(cfg: DictConfig, trust: Sequence[str], given: Collection[str], v
     for part in ("job_logging", "hydra_logging"):
         refuse_logging(f"hydra.{part}", hydra.get(part) or {}, trusted)
     refuse_launcher(hydra.get("launcher") or {}, given)
-    refuse_job(hydra, given, variables)
+    refuse_job(hydra, given)
     address = values["sweep"].get("address") if isinstance(values.get("sweep"), dict) else None
     if address is not None and "sweep.address" not in given:
         not_for_files("sweep.address", address)
@@ -154,7 +155,7 @@ def refuse_launcher(settings: Mapping[str, Any], given: Collection[str]) -> None
             not_for_files(key, value)
 
 
-def refuse_job(hydra: Mapping[str, Any], given: Collection[str], variables: Collection[str]) -> None:
+def refuse_job(hydra: Mapping[str, Any], given: Collection[str]) -> None:
     """A job has the environment that the person gave it, and its files the names that we gave them."""
     if hydra.get("mode") is not None:
         raise ConfigError(f"hydra.mode={hydra['mode']} cannot be set: add -m for a sweep, and nothing for a run.")
@@ -162,7 +163,7 @@ def refuse_job(hydra: Mapping[str, Any], given: Collection[str], variables: Coll
         not_for_files("hydra.output_subdir", hydra["output_subdir"])
     job = hydra["job"]
     for name in job["env_set"]:
-        if name not in variables:
+        if name not in VARIABLES:
             raise ConfigError(f"hydra.job.env_set.{name} cannot be set: put {name} into the environment yourself.")
     if job["env_copy"] and "hydra.job.env_copy" not in given:
         not_for_files("hydra.job.env_copy", job["env_copy"])

@@ -13,7 +13,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.identity import TAG, configuration_hash
 from sciuq_runner.results import DEFAULT_MODEL, INTERRUPTED, METRICS, read_metrics
 from sciuq_runner.schema import construct
-from sciuq_runner.tracking import MAX_PARAM, flatten_params
+from sciuq_runner.tracking.flat import MAX_PARAM, flatten_params
 
 NAME = "tracking.json"
 RUNNING, FINISHED, KILLED = "RUNNING", "FINISHED", "KILLED"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 from sciuq_runner import __version__, files
 from sciuq_runner.composition import quote
 from sciuq_runner.datafiles import changed
+from sciuq_runner.environment import trusted
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.identity import configuration_hash
 from sciuq_runner.results import INTERRUPTED, METRICS
@@ -119,9 +119,7 @@ def refuse_commands(origin: Origin, name: str) -> None:
     """A folder may come from anywhere: it says what to compute, never whom to trust or what else to start."""
     for text in origin.overrides:
         key, _, value = text.lstrip("+~").partition("=")
-        if key == "trust" and any(
-            module not in os.environ.get("SCIUQ_TRUST", "").split(",") for module in listed(value)
-        ):
+        if key == "trust" and any(module not in trusted() for module in listed(value)):
             raise ConfigError(f"resume={name} needs code of yours: add 'trust={value}' if you trust it.")
         if not re.fullmatch(r"[A-Za-z_][\w.@/-]*", key) or key.startswith(("hydra", "-")):
             raise ConfigError(f"resume={name}: {NAME} says {text!r}, which no run leaves there: start it anew.")
@@ -154,7 +152,7 @@ def listed(value: str) -> list[str]:
 
 def find_folder(run_id: str) -> Path:
     """The folder of a run in MLflow."""
-    from sciuq_runner.tracking import run_folder
+    from sciuq_runner.tracking.existing import run_folder
 
     found = run_folder(run_id)
     if found is None or not found.is_dir():

@@ -13,7 +13,7 @@ from sciuq_runner.errors import ConfigError
 
 if TYPE_CHECKING:
     from sciuq_runner.record import Record
-    from sciuq_runner.tracking import Tracker
+    from sciuq_runner.tracking.tracker import Tracker
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -56,7 +56,7 @@ def upload(folder: Path, uri: str | None) -> str:
     from sciuq_runner.lock import held
     from sciuq_runner.record import read_record
     from sciuq_runner.results import METRICS, read_metrics, refuse_half_calibrated
-    from sciuq_runner.tracking import complaint
+    from sciuq_runner.tracking.failures import complaint
 
     if not folders(folder):
         raise ConfigError(f"{folder} holds no run: name the folder of a run, or one with run folders in it.")
@@ -79,7 +79,7 @@ def reach(record: Record, uri: str | None, folder: Path) -> Tracker:
     import os
     import shlex
 
-    from sciuq_runner.tracking import Tracker
+    from sciuq_runner.tracking.tracker import Tracker
     from sciuq_runner.uris import VARIABLE, hide_password, is_own, with_credentials
 
     if uri is None and record.uri is not None and not is_own(record.uri):
@@ -93,14 +93,16 @@ def reach(record: Record, uri: str | None, folder: Path) -> Tracker:
 
 def bring(tracker: Tracker, record: Record, metrics: Mapping[str, Any], folder: Path) -> str:
     """What MLflow lacks of a run."""
+    from sciuq_runner.tracking.results import is_complete, log_results
+
     known = tracker.find(record.run)
-    if known is not None and tracker.is_complete(known, record.status, bool(metrics)):
+    if known is not None and is_complete(tracker, known, record.status, bool(metrics)):
         return f"run {record.run} has everything already."
     if known is None:
         parent = {"mlflow.parentRunId": str(record.parent)} if tracker.find(record.parent) else {}
         tracker.start(record.name, {**record.tags, **parent}, record.params, record.started)
         remember(folder, replace(record, run=tracker.run_id))
-    n_metrics, n_files, model = tracker.log_results(metrics, folder)
+    n_metrics, n_files, model = log_results(tracker, metrics, folder)
     tracker.end(record.status)  # type: ignore[arg-type]
     made = "is new" if known is None else "was not complete"
     return (

@@ -49,7 +49,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
     from sciuq_runner.assembly import CalibrationSettings, build_calibrators
     from sciuq_runner.composition import compose, plain, register_resolvers
     from sciuq_runner.console import print_summary
-    from sciuq_runner.emulator import trusted
+    from sciuq_runner.environment import trusted
     from sciuq_runner.pipeline import calibrated
     from sciuq_runner.results import (
         CALIBRATION,
@@ -62,7 +62,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
     )
     from sciuq_runner.resume import read_origin
     from sciuq_runner.schema import construct
-    from sciuq_runner.tracking import log_recalibration
+    from sciuq_runner.tracking.existing import log_recalibration
 
     register_resolvers()
     wrong = [item for item in options.settings if not item.startswith(("calibration=", "calibration."))]
@@ -113,7 +113,7 @@ def _redraw(folder: Path) -> list[Path]:
     from sciuq_runner import plots
     from sciuq_runner.assembly import build_calibrators
     from sciuq_runner.detection import read_detection
-    from sciuq_runner.emulator import trusted
+    from sciuq_runner.environment import trusted
     from sciuq_runner.pretraining import read_prior
     from sciuq_runner.results import read_metrics, read_panels, read_results, title_of
 

@@ -23,13 +23,18 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from sciuq_runner.autodiff import workers
 from sciuq_runner.cli import main
+from sciuq_runner.environment import NOTES_VARIABLE
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_json, write_json
-from sciuq_runner.job import BEGINNING, NOTES_VARIABLE, Note, leave
 from sciuq_runner.pipeline import share_threads
 from sciuq_runner.resume import Origin, digest
-from sciuq_runner.sweep import Sweep, find_sweep, identity_of, index, locked, notes_in
-from sciuq_runner.tracking import Tracker
+from sciuq_runner.sweeps.earlier import find_sweep, index, locked
+from sciuq_runner.sweeps.launcher import Launcher
+from sciuq_runner.sweeps.notes import BEGINNING, Note, leave
+from sciuq_runner.sweeps.run import notes_in
+from sciuq_runner.sweeps.settings import identity_of
+from sciuq_runner.sweeps.sweep import Sweep
+from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import Inside, environment, program, read_metrics, run_folders
 
 ROOT = Path(__file__).parent.parent
@@ -306,15 +311,19 @@ class Pool:
 def sweep(tmp_path, monkeypatch) -> Iterator[Sweep]:
     """A sweep without a launcher."""
     with notes_in(tmp_path) as notes:
-        made = Sweep(argparse.Namespace(overrides=[], config_dir=None), tmp_path, notes, None)
-        made.cfg = OmegaConf.create({"hydra": {"runtime": {"choices": {"sweep": "local"}}}})
-        yield made
+        yield Sweep(argparse.Namespace(overrides=[], config_dir=None), tmp_path, notes, None)
     monkeypatch.delenv(NOTES_VARIABLE)
+
+
+def launcher(plugin: Any) -> Launcher:
+    """The launcher of ``sweep=local`` with another plugin than that of Hydra."""
+    return Launcher(OmegaConf.create({"hydra": {"runtime": {"choices": {"sweep": "local"}}}}), None, plugin)
 
 
 @pytest.mark.parametrize("deadly", [{0}, {0, 5}, {0, 1, 2, 3}, {7}], ids=str)
 def test_a_job_that_always_dies_costs_the_others_nothing(sweep, deadly):
-    sweep.launcher = pool = Pool(3, deadly)
+    pool = Pool(3, deadly)
+    sweep.launcher = launcher(pool)
     notes = sweep.launch([[f"seed={seed}"] for seed in range(8)])
     assert {seed for seed, note in enumerate(notes) if note.status} == deadly
     assert [note.score for seed, note in enumerate(notes) if seed not in deadly] == [
@@ -336,10 +345,10 @@ def test_a_launcher_that_starts_nothing_is_asked_once(sweep):
             self.asked += 1
             raise RuntimeError('Could not detect "srun"\nand more')
 
-    sweep.launcher = Nowhere()
+    sweep.launcher = launcher(Nowhere())
     with pytest.raises(ConfigError, match=r'^sweep=local could not start a job \(Could not detect "srun"\): choose'):
         sweep.launch([["seed=0"], ["seed=1"]])
-    assert sweep.launcher.asked == 1
+    assert sweep.launcher.plugin.asked == 1
     assert not sweep.has_begun()
 
 
@@ -348,7 +357,7 @@ def test_a_folder_that_cannot_be_made_is_named_and_not_the_launcher(sweep):
         def launch(self, *_: object, **__: object) -> None:
             raise OSError(28, "No space left on device", "runs/0")
 
-    sweep.launcher = Full()
+    sweep.launcher = launcher(Full())
     with pytest.raises(OSError, match="No space left on device: 'runs/0'"):
         sweep.launch([["seed=0"]])
 
@@ -358,11 +367,11 @@ def test_a_job_without_a_note_is_judged_by_its_folder(sweep):
 
     class Silent:
         def launch(self, jobs: list[list[str]], initial_job_idx: int) -> None:
-            for item in sweep.planned[:1]:
+            for item in sweep.plan.jobs[:1]:
                 Origin([], status="FINISHED", score=2.5).write(item.folder)
                 (item.folder / "metrics.json").write_text("{}")
 
-    sweep.launcher = Silent()
+    sweep.launcher = launcher(Silent())
     notes = sweep.launch([["seed=0"], ["seed=1"]])
     assert [(note.status, note.score) for note in notes] == [(0, 2.5), (1, None)]
     assert notes[1].sentence == "it did not start."
@@ -378,7 +387,7 @@ def test_notes_are_read_once_however_many_jobs_there_are(sweep, monkeypatch):
         return real(self, *args, **kwargs)
 
     monkeypatch.setattr(Path, "read_text", counting)
-    sweep.launcher = Pool(4, set())
+    sweep.launcher = launcher(Pool(4, set()))
     sweep.launch([[f"seed={seed}"] for seed in range(40)])
     sweep.rows(None)
     sweep.exit_status()
@@ -387,7 +396,7 @@ def test_notes_are_read_once_however_many_jobs_there_are(sweep, monkeypatch):
 
 
 def test_children_beyond_the_first_page_are_closed_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("sciuq_runner.tracking.PAGE", 2)
+    monkeypatch.setattr("sciuq_runner.tracking.tracker.PAGE", 2)
     tracker = Tracker(None, "sciuq", tmp_path)
     tracker.connect()
     tracker.start("sweep", {}, {})

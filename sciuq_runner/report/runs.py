@@ -17,7 +17,9 @@ from sciuq_runner.files import read_json
 from sciuq_runner.identity import TAG, configuration_hash
 from sciuq_runner.results import INTERRUPTED, RECALIBRATING
 from sciuq_runner.resume import NAME as RESUME_NOTE
-from sciuq_runner.tracking import MAX_PARAM, Tracker, existing_store, flatten_metrics, flatten_params
+from sciuq_runner.tracking.existing import existing_store
+from sciuq_runner.tracking.flat import MAX_PARAM, flatten_metrics, flatten_params
+from sciuq_runner.tracking.tracker import Tracker
 from sciuq_runner.uris import hide_password, server_of
 
 log = logging.getLogger(__name__)
@@ -170,7 +172,7 @@ def with_id(run_id: str, uri: str | None) -> list[Run]:
     store = open_store(uri)
     try:
         run = store.client.get_run(run_id)
-    except Exception as error:  # the exceptions of MLflow stay in the tracking module
+    except Exception as error:  # the exceptions of MLflow stay in the tracking package
         raise ConfigError(mistake + f"an id that is in {hide_password(store.uri)}.") from error
     if not is_parent(run):
         return [from_mlflow(store, run)]

@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
     """Say what there is to do, and do it."""
     from sciuq_runner.lock import Busy, alone
     from sciuq_runner.reproduction.jobs import check_names, jobs, presets
-    from sciuq_runner.tracking import Tracker
+    from sciuq_runner.tracking.tracker import Tracker
 
     names = check_names(options.names)
     if options.list:
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> None:
 def recorded() -> list[Run]:
     """The runs in MLflow; none where there is no store yet."""
     from sciuq_runner.report.runs import reason, search
-    from sciuq_runner.tracking import existing_store
+    from sciuq_runner.tracking.existing import existing_store
 
     try:
         store = existing_store()

@@ -12,7 +12,7 @@ from sciuq_runner.composition import compose, expand, plain, register_resolvers
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.identity import BOOKKEEPING, configuration_hash
 from sciuq_runner.schema import locate
-from sciuq_runner.tracking import MAX_PARAM, flatten_params
+from sciuq_runner.tracking.flat import MAX_PARAM, flatten_params
 
 GROUP = "experiment/paper"
 FIDELITIES = ("smoke", "quick", "paper")

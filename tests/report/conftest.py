@@ -16,7 +16,7 @@ from mlflow.entities import Metric, Param
 from PIL import Image
 
 from sciuq_runner.report.runs import Run
-from sciuq_runner.tracking import flatten_metrics, flatten_params
+from sciuq_runner.tracking.flat import flatten_metrics, flatten_params
 from tests.conftest import environment
 
 METHODS = {"gp": 0.21, "dens": 0.24, "hmc": 0.22, "mfvi": 0.30}

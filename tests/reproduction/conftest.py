@@ -11,7 +11,7 @@ from sciuq_runner.identity import TAG
 from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction.cells import Cell, tables
 from sciuq_runner.reproduction.jobs import Job, jobs_of
-from sciuq_runner.tracking import flatten_params
+from sciuq_runner.tracking.flat import flatten_params
 
 
 def fake_run(job: Job, seed: int, metrics: Mapping[str, float], status: str = "FINISHED", **params: str) -> Run:

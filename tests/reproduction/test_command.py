@@ -14,7 +14,7 @@ from sciuq_runner.identity import TAG
 from sciuq_runner.reproduction import group_of, main, parse, plan, task_of
 from sciuq_runner.reproduction.costs import START, expected, measured, spoken, steps
 from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets
-from sciuq_runner.tracking import Tracker
+from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import environment
 from tests.reproduction.conftest import fake_run
 

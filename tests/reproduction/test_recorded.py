@@ -20,7 +20,7 @@ from sciuq_runner.reproduction.cells import Cell
 from sciuq_runner.reproduction.evidence import Evidence
 from sciuq_runner.reproduction.findings import judge
 from sciuq_runner.reproduction.jobs import ORDER, Job, jobs
-from sciuq_runner.tracking import flatten_metrics
+from sciuq_runner.tracking.flat import flatten_metrics
 from tests.reproduction.conftest import all_cells, fake_run, job_of
 
 register_resolvers()

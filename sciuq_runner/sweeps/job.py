@@ -2,75 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import multiprocessing
 import os
 import signal
-import socket
 import threading
 import time
 import traceback
-import uuid
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from sciuq_runner.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, beside_others
 from sciuq_runner.errors import first_line
+from sciuq_runner.sweeps.notes import BEGINNING, Note, leave, stop_wanted
 
-NOTES_VARIABLE, SWEEPER_VARIABLE = "SCIUQ_NOTES", "SCIUQ_SWEEPER"
-STOP, TRACEBACK = "stop", "traceback.txt"
-BEGINNING, END = ".begun", ".json"  # of the names of notes
-
+TRACEBACK = "traceback.txt"
 INTERVAL = 0.5  # seconds between two looks at the sweep
 
 _ORPHANAGE: list[threading.Thread] = []  # the thread of this process that looks after its parent
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Note:
-    """How a job ended, for the process that started it: exit status, why it failed, and its validation score."""
-
-    folder: str
-    status: int
-    sentence: str = ""
-    score: float | None = None
-
-    def leave(self) -> None:
-        """Write it where the process that started the job looks for it; on a full disk, the run folder has to do."""
-        with suppress(OSError):
-            leave(asdict(self), END)
-
-
-def leave(content: Mapping[str, Any], suffix: str) -> None:
-    """A file of its own, whole or not at all, for the process that started this one."""
-    notes = os.environ.get(NOTES_VARIABLE)
-    if notes and os.path.isdir(notes):
-        name = uuid.uuid4().hex
-        part = Path(notes) / f".{name}"
-        part.write_text(json.dumps(content), encoding="utf-8")
-        part.rename(Path(notes) / f"{name}{suffix}")
-
-
-def read_notes(notes: Path, known: Container[str] = ()) -> dict[str, Note]:
-    """The notes that were left so far by the names of their files, in the order in which they were; without those
-    that are ``known``."""
-    paths = [path for path in notes.glob(f"*{END}") if path.name not in known]
-    paths.sort(key=lambda path: path.stat().st_mtime_ns)
-    return {path.name: Note(**json.loads(path.read_text(encoding="utf-8"))) for path in paths}
-
-
-def take_beginnings(notes: Path) -> set[str]:
-    """The folders of jobs that began since this was asked last."""
-    found = set()
-    for path in notes.glob(f"*{BEGINNING}"):
-        found.add(json.loads(path.read_text(encoding="utf-8"))["folder"])
-        path.unlink()
-    return found
 
 
 def job(cfg: Any) -> float | None:
@@ -102,7 +55,7 @@ def job(cfg: Any) -> float | None:
 
 def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
-    from sciuq_runner.cli import INTERRUPTED, OK, RESUME_VARIABLE, perform
+    from sciuq_runner.cli import INTERRUPTED, OK, perform
     from sciuq_runner.lock import NAME, alone
     from sciuq_runner.resume import read_origin
 
@@ -115,21 +68,6 @@ def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
         if before is not None:  # a queue that starts a job twice means the same job
             os.environ[RESUME_VARIABLE] = "yes"
         return perform(cfg)
-
-
-def sweeper_id() -> str:
-    """Machine and process of whoever starts a sweep."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
-def beside_others() -> bool:
-    """Whether this is a job in another process than that of the sweep."""
-    return os.environ.get(SWEEPER_VARIABLE, "") not in ("", sweeper_id())
-
-
-def stop_wanted() -> bool:
-    """Whether the person at the terminal has asked the sweep to end."""
-    return (Path(os.environ.get(NOTES_VARIABLE, "")) / STOP).exists()
 
 
 class Listener(logging.Handler):

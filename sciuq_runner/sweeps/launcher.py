@@ -1,0 +1,80 @@
+"""Hydra's part in a sweep: the configuration that all jobs share, and the launcher that starts them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, open_dict
+
+from sciuq_runner.assembly import assemble
+from sciuq_runner.composition import carried_variables, plain, quote
+from sciuq_runner.datafiles import digests
+from sciuq_runner.errors import ConfigError, first_line
+from sciuq_runner.resume import digest
+from sciuq_runner.sweeps.job import job
+from sciuq_runner.sweeps.plan import Planned
+from sciuq_runner.sweeps.submission import is_submitit, submit
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A launcher of Hydra, the ``plugin``, with what all jobs share and what composes the rest."""
+
+    cfg: DictConfig
+    loader: Any
+    plugin: Any
+
+    @property
+    def choice(self) -> str:
+        """How the person has chosen it."""
+        return f"sweep={self.cfg.hydra.runtime.choices.get('sweep')}"
+
+    def start(self, pending: Sequence[Planned], first: int) -> Exception | None:
+        """Start jobs together and wait for them; what the launcher raised where it did not come back with all."""
+        jobs = [item.arguments() for item in pending]
+        try:
+            if is_submitit(self.plugin):
+                submit(self.plugin, jobs, first)
+            else:
+                self.plugin.launch(jobs, initial_job_idx=first)
+        except Exception as error:  # each launcher has its own for a process that died
+            return error
+        return None
+
+    def digest_of(self, overrides: list[str]) -> str:
+        """The hash of the configuration of a job."""
+        try:
+            cfg = self.loader.load_sweep_config(self.cfg, overrides)
+        except Exception as error:  # only configuration is at work here
+            raise ConfigError(first_line(error)) from error
+        with open_dict(cfg):
+            del cfg["hydra"]
+        config = plain(cfg)
+        return digest(config, digests(assemble(config).problem.data_files))
+
+
+def open_launcher(parsed: argparse.Namespace, folder: Path) -> Launcher:
+    """Compose what all jobs share, and make the launcher."""
+    from hydra._internal.callbacks import Callbacks
+    from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+    from hydra._internal.hydra import Hydra
+    from hydra._internal.utils import create_config_search_path
+    from hydra.core.config_search_path import SearchPathQuery
+    from hydra.core.plugins import Plugins
+    from hydra.types import HydraContext, RunMode
+
+    path = create_config_search_path("pkg://sciuq_runner.conf")
+    assert isinstance(path, ConfigSearchPathImpl)
+    if parsed.config_dir:
+        mine = f"file://{Path(parsed.config_dir).resolve()}"
+        path.prepend("command-line", mine, SearchPathQuery(provider="schema"))  # as Hydra does: ours come first
+    hydra = Hydra.create_main_hydra2("sciuq-run", path)
+    own = [f"hydra.sweep.dir={quote(str(folder))}", *carried_variables()]
+    cfg = hydra.compose_config("config", [*parsed.overrides, *own], RunMode.MULTIRUN, True)
+    context = HydraContext(hydra.config_loader, Callbacks(cfg))
+    plugin = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=job, config=cfg)
+    return Launcher(cfg, hydra.config_loader, plugin)
