@@ -6,22 +6,14 @@ import argparse
 import logging
 import os
 import re
-import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sciuq_runner.environment import NOTES_VARIABLE, PARENT_VARIABLE, RESUME_VARIABLE, TRUST_VARIABLE, trusted
-
-OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
-
-STOPPABLE: list[Callable[[], None]] = []  # how to end each piece of work of this process after its current step
-
-log = logging.getLogger(__name__)
+from sciuq_runner.environment import NOTES_VARIABLE, RESUME_VARIABLE, TRUST_VARIABLE, trusted
+from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, first_line, told
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,8 +25,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         print(help_text.text(early.config_dir))
         return
-    from sciuq_runner.errors import ConfigError
-
     logging.raiseExceptions = False  # a log that cannot be written, on a full disk, is no reason for a traceback
     try:
         status = run(arguments)
@@ -50,11 +40,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(status)
 
 
-def told(error: OSError) -> str:
-    """A sentence for what the system refused."""
-    return f"{error.strerror or error}: {error.filename or 'a file'}."
-
-
 def _early(arguments: list[str]) -> argparse.Namespace:
     """What must be known before anything heavy is imported."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -68,6 +53,7 @@ def run(arguments: list[str]) -> int:
     from sciuq_runner.composition import adopt_files, carried_variables, register_resolvers
     from sciuq_runner.lock import held
     from sciuq_runner.uris import take_credentials
+    from sciuq_runner.work import refuse_used
 
     register_resolvers()
     resumes = any(argument.startswith("resume=") for argument in arguments)
@@ -105,20 +91,9 @@ def named_folder(overrides: Sequence[str]) -> Path | None:
     return None if "${" in value else Path(value)
 
 
-def refuse_used(folder: Path) -> None:
-    """A folder is for one run."""
-    from sciuq_runner.errors import ConfigError
-    from sciuq_runner.resume import NAME
-
-    if (folder / NAME).exists():
-        raise ConfigError(f"{folder} already holds a run: choose another folder, or resume={folder}.")
-
-
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """What Hydra will read, and the arguments in the order that it understands: flags first."""
     from hydra._internal.utils import get_args_parser
-
-    from sciuq_runner.errors import ConfigError
 
     def refuse(message: str) -> NoReturn:
         raise ConfigError(f"the command line is not understood: {message}; sciuq-run --help shows what there is.")
@@ -134,8 +109,6 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 def refuse_flags(parsed: argparse.Namespace) -> None:
     """Options of Hydra that would go around our checks, or end in its traceback."""
-    from sciuq_runner.errors import ConfigError
-
     for name in ("experimental_rerun", "config_name", "config_path"):
         if getattr(parsed, name, None):
             flag = "--" + name.replace("_", "-")
@@ -182,10 +155,10 @@ def check(parsed: argparse.Namespace) -> Any:
     if parsed.cfg or parsed.info:
         return None
     from sciuq_runner.assembly import assemble, prepare
-    from sciuq_runner.errors import ConfigError, first_line
     from sciuq_runner.memory import is_shortage
     from sciuq_runner.sweeps.settings import check_sweep, memory_share, require_validation
     from sciuq_runner.tracking.tracker import open_tracker
+    from sciuq_runner.work import allow_modules
 
     searches = check_sweep(parsed)
     share = memory_share(parsed, len(jobs))
@@ -217,18 +190,6 @@ def grant_trust(overrides: Sequence[str]) -> None:
     os.environ[TRUST_VARIABLE] = ",".join(dict.fromkeys([*trusted(), *names]))
 
 
-def allow_modules(trust: Any) -> None:
-    """Let trusted modules be found in the working folder; refuse trust that did not come from the command line."""
-    from sciuq_runner.errors import ConfigError
-
-    granted = os.environ.get(TRUST_VARIABLE, "").split(",")
-    if isinstance(trust, list) and any(name not in granted for name in trust):
-        raise ConfigError("trust can be given on the command line only, for example trust=[my_module].")
-    here = os.getcwd()
-    if trust and here not in sys.path:
-        sys.path.insert(0, here)
-
-
 def _start_hydra(arguments: list[str]) -> None:
     import hydra
 
@@ -241,6 +202,7 @@ def _start_hydra(arguments: list[str]) -> None:
 def task(cfg: Any) -> float | None:
     """What Hydra calls for a single run. Returns its validation score."""
     from sciuq_runner.sweeps.notes import Note
+    from sciuq_runner.work import perform
 
     status, score = FAILED, None
     try:
@@ -248,144 +210,6 @@ def task(cfg: Any) -> float | None:
     finally:
         Note("", status, score=score).leave()
     return score
-
-
-def perform(cfg: Any) -> tuple[int, float | None]:
-    """A run with its folder, its log and its place in MLflow: exit status and validation score."""
-    from hydra.core.hydra_config import HydraConfig
-
-    from sciuq_runner.assembly import assemble
-    from sciuq_runner.composition import original, plain, register_resolvers
-    from sciuq_runner.datafiles import digests
-    from sciuq_runner.errors import ConfigError
-    from sciuq_runner.resume import Origin, digest
-    from sciuq_runner.tracking.tracker import open_tracker
-
-    register_resolvers()
-    job = HydraConfig.get()
-    folder = Path(job.runtime.output_dir)
-    try:
-        if not os.environ.get(RESUME_VARIABLE):
-            refuse_used(folder)
-        config = plain(cfg)
-        allow_modules(config["trust"])
-        wanted = ("problem", "model", "method", "calibration", "fidelity")
-        choices = {key: str(job.runtime.choices.get(key)) for key in wanted}
-        built = assemble(config)
-        choices["calibration"] = ",".join(built.calibrators) or "none"  # Hydra does not name a list of choices
-        tracker = open_tracker(built.tracking, Path(job.runtime.cwd))  # reached by now, or the check had refused it
-        sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
-        data = digests(built.problem.data_files)
-        overrides = original(job.overrides.task, config)
-        origin = Origin(overrides, sources[0] if sources else None, data=data, digest=digest(config, data))
-        return work(built, folder, choices, tracker, origin)
-    except ConfigError as error:
-        log.error("%s", error)
-        return WRONG_INPUT, None
-
-
-def work(built: Any, folder: Path, choices: dict[str, str], tracker: Any, origin: Any) -> tuple[int, float | None]:
-    """Do the run under the eyes of MLflow and of the person at the terminal: exit status and validation score."""
-    from sciuq_runner.console import make_display, print_summary
-    from sciuq_runner.errors import RunError
-    from sciuq_runner.files import remove_partial
-    from sciuq_runner.loop import Loop
-    from sciuq_runner.memory import is_shortage
-    from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
-    from sciuq_runner.pretraining import Store
-    from sciuq_runner.record import describe
-    from sciuq_runner.results import METRICS
-    from sciuq_runner.resume import read_origin
-    from sciuq_runner.tracking.failures import guarded
-    from sciuq_runner.tracking.results import log_results
-    from sciuq_runner.tracking.tracker import RUN_FOLDER
-    from sciuq_runner.uris import without_credentials
-
-    loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
-    status = "FAILED"
-    record = describe(built.config, choices, folder)
-    if tracker is not None:
-        place = {"uri": without_credentials(tracker.uri), "experiment": tracker.experiment}
-        record = replace(record, **place, parent=os.environ.get(PARENT_VARIABLE) or None)
-    earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
-    remove_partial(folder)
-    (folder / METRICS).unlink(missing_ok=True)  # until it has ended, there is no result
-
-    def open_run() -> None:
-        tracker.reach()
-        if earlier is not None and earlier.mlflow_run is not None:
-            tracker.reopen(earlier.mlflow_run, record.params)
-        elif os.environ.get(RESUME_VARIABLE):  # killed before its folder could say which run it is
-            tracker.start_or_reopen(record.name, record.tags, record.params, RUN_FOLDER)
-        else:
-            tracker.start(record.name, record.tags, record.params)
-
-    known = earlier.mlflow_run if earlier is not None else None
-    if tracker is not None:
-        opened = guarded(open_run, "open the run")
-        known = tracker.run_id or known
-        tracker = tracker if opened else None
-    record, origin = replace(record, run=known), replace(origin, mlflow_run=known)
-    try:
-        record.write(folder)
-        origin.write(folder)
-        with stop_on_signal(loop.request_stop):
-            outcome = execute(built, folder, loop, choices, Store(Path(PRETRAINED), tracker))
-            status = "KILLED" if outcome.interrupted else "FINISHED"
-            if tracker is not None:
-                guarded(lambda: log_results(tracker, outcome.metrics, folder), "store the results")
-        print_summary(outcome.metrics, folder, tracker.ui_command if tracker else None)
-        if outcome.interrupted:
-            log.warning("Stopped early: what was computed until then is in the run folder.")
-            return INTERRUPTED, None
-        origin = replace(origin, score=outcome.headline)
-        return OK, outcome.headline
-    except RunError as error:
-        log.error("%s", error)
-        return FAILED, None
-    except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
-        if not is_shortage(error):
-            raise
-        log.error("There is not enough memory for this run: try fewer samples, members or points.")
-        return FAILED, None
-    except OSError as error:
-        log.error("%s What was written until then stays: go on with sciuq-run resume=%s.", told(error), folder)
-        return FAILED, None
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    finally:
-        with suppress(OSError):  # a full disk: the folder says that the run has not ended, which is true
-            replace(record, status=status).write(folder)
-        if tracker is not None:
-            guarded(lambda: tracker.log_file(folder / "run.log"), "store the log")
-            guarded(lambda: tracker.end(status), "close the run")
-        with suppress(OSError):
-            replace(origin, status=status).write(folder)
-            if status == "FINISHED":
-                loop.forget()
-
-
-@contextmanager
-def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) ends the work after its current step, the second at once."""
-
-    def handle(number: int, frame: Any) -> None:
-        request_stop()
-        print("\nStopping after this step; once more to stop at once.", flush=True)
-        for watched in previous:
-            signal.signal(watched, signal.default_int_handler)
-
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in previous:
-        signal.signal(number, handle)
-    STOPPABLE.append(request_stop)
-    try:
-        yield
-    finally:
-        STOPPABLE.remove(request_stop)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

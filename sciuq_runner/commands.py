@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from sciuq_runner.cli import INTERRUPTED, OK, WRONG_INPUT, told
-from sciuq_runner.errors import ConfigError
+from sciuq_runner.errors import INTERRUPTED, OK, WRONG_INPUT, ConfigError, told
 
 
 class Parser(argparse.ArgumentParser):

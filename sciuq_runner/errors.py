@@ -1,9 +1,12 @@
-"""The two ways in which a run ends badly, each with one sentence for the person who started it."""
+"""The ways in which a run ends; where badly, with one sentence for the person who started it."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+
+OK, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
+"""Exit statuses."""
 
 
 class ConfigError(Exception):
@@ -23,6 +26,11 @@ class RunError(Exception):
 def first_line(error: Exception, hide: Callable[[str], str] = str) -> str:
     """What an error of a library says, in short; ``hide`` sees it before it is cut."""
     return hide((str(error).strip().splitlines() or [type(error).__name__])[0])[:200]
+
+
+def told(error: OSError) -> str:
+    """A sentence for what the system refused."""
+    return f"{error.strerror or error}: {error.filename or 'a file'}."
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

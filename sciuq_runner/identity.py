@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-TAG = "config_hash"
-"""The tag of every run in MLflow that holds its hash."""
+TAG, RUN_FOLDER = "config_hash", "run_folder"
+"""The tags of every run in MLflow that hold its hash and its folder."""
 
 BOOKKEEPING = ("threads", "checkpoint_interval", "tracking", "trust", "sweep", "choices")
 """Keys that change how a run is made or kept, not what it finds; the seed is none of them."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from sciuq_runner import files
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.identity import TAG, configuration_hash
+from sciuq_runner.identity import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.results import DEFAULT_MODEL, INTERRUPTED, METRICS, read_metrics
 from sciuq_runner.schema import construct
 from sciuq_runner.tracking.flat import MAX_PARAM, flatten_params
@@ -43,7 +43,7 @@ def describe(config: Mapping[str, Any], choices: Mapping[str, str], folder: Path
     model = "" if choices.get("model") == DEFAULT_MODEL else choices.get("model", "")
     parts = (choices["problem"], case, model, choices["method"], f"seed {seed}")
     params = {key: str(value)[:MAX_PARAM] for key, value in flatten_params(config, choices).items()}
-    tags = {**choices, "case": case, "seed": seed, "run_folder": str(folder), TAG: configuration_hash(config)}
+    tags = {**choices, "case": case, "seed": seed, RUN_FOLDER: str(folder), TAG: configuration_hash(config)}
     return Record(" ".join(part for part in parts if part), tags, params, int(time.time() * 1000))
 
 

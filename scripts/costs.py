@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from sciuq_runner.cli import OK
+from sciuq_runner.errors import OK
 from sciuq_runner.reproduction.jobs import FIDELITIES, Job, check_names, jobs_of, presets
 from sciuq_runner.reproduction.work import command
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.files import read_json
-from sciuq_runner.identity import TAG, configuration_hash
+from sciuq_runner.identity import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.results import INTERRUPTED, RECALIBRATING
 from sciuq_runner.resume import NAME as RESUME_NOTE
 from sciuq_runner.tracking.existing import existing_store
@@ -208,10 +208,10 @@ def from_mlflow(store: Tracker, run: Any) -> Run:
         started=info.start_time / 1000,
         figures=figures,
         run_id=info.run_id,
-        folder=data.tags.get("run_folder", ""),
+        folder=data.tags.get(RUN_FOLDER, ""),
         link=run_link(store.uri, info.experiment_id, info.run_id),
         tags=data.tags,
-        file=partial(find_file, store.client, info.run_id, Path(data.tags.get("run_folder", "nowhere"))),
+        file=partial(find_file, store.client, info.run_id, Path(data.tags.get(RUN_FOLDER, "nowhere"))),
     )
 
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sciuq_runner.cli import FAILED, INTERRUPTED
 from sciuq_runner.commands import Parser, conclude
-from sciuq_runner.errors import ConfigError
+from sciuq_runner.errors import FAILED, INTERRUPTED, ConfigError
 
 if TYPE_CHECKING:  # --help answers at once
     from sciuq_runner.report.runs import Run

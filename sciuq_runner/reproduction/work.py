@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from sciuq_runner.cli import OK, stop_on_signal
+from sciuq_runner.errors import OK
+from sciuq_runner.stopping import stop_on_signal
 
 POLL = 0.2
 FORGET = 20.0

@@ -14,9 +14,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
+
 from sciuq_runner.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, beside_others
-from sciuq_runner.errors import first_line
+from sciuq_runner.errors import FAILED, INTERRUPTED, OK, first_line
+from sciuq_runner.lock import NAME, alone
+from sciuq_runner.resume import read_origin
+from sciuq_runner.stopping import STOPPABLE
 from sciuq_runner.sweeps.notes import BEGINNING, Note, leave, stop_wanted
+from sciuq_runner.work import perform
 
 TRACEBACK = "traceback.txt"
 INTERVAL = 0.5  # seconds between two looks at the sweep
@@ -28,10 +34,6 @@ log = logging.getLogger(__name__)
 
 def job(cfg: Any) -> float | None:
     """What launchers call. It does not raise, so that no launcher gives up the others; returns the validation score."""
-    from hydra.core.hydra_config import HydraConfig
-
-    from sciuq_runner.cli import FAILED, INTERRUPTED
-
     runtime = HydraConfig.get().runtime
     folder = Path(runtime.output_dir)
     os.chdir(runtime.cwd)  # names of files are relative to the folder in which the sweep was started
@@ -55,10 +57,6 @@ def job(cfg: Any) -> float | None:
 
 def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
-    from sciuq_runner.cli import INTERRUPTED, OK, perform
-    from sciuq_runner.lock import NAME, alone
-    from sciuq_runner.resume import read_origin
-
     with alone(folder / NAME):
         if stop_wanted():
             return INTERRUPTED, None
@@ -121,8 +119,6 @@ def await_stop(done: threading.Event) -> None:
 
     By no signal: where Ctrl-C has reached this process too, a second one would end the work at once.
     """
-    from sciuq_runner.cli import STOPPABLE
-
     while not done.wait(INTERVAL):
         if stop_wanted():
             for request_stop in list(STOPPABLE):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from sciuq_runner.cli import FAILED, INTERRUPTED, OK, WRONG_INPUT
+from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT
 from sciuq_runner.sweeps.earlier import is_alive, origin_of
 from sciuq_runner.sweeps.notes import Note, read_notes, take_beginnings
 from sciuq_runner.sweeps.plan import Planned

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sciuq_runner import files
-from sciuq_runner.cli import INTERRUPTED, OK
+from sciuq_runner.errors import INTERRUPTED, OK
 from sciuq_runner.results import METRICS, NOT_QUANTITIES
 from sciuq_runner.sweeps.earlier import origin_of
 from sciuq_runner.sweeps.notes import Note

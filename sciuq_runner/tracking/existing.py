@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.identity import TAG, configuration_hash
+from sciuq_runner.identity import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.tracking.experiment import quieten, wait_for_locks
 from sciuq_runner.tracking.failures import guarded
 from sciuq_runner.tracking.flat import flatten_params
 from sciuq_runner.tracking.results import log_results
-from sciuq_runner.tracking.tracker import RUN_FOLDER, Tracker
+from sciuq_runner.tracking.tracker import Tracker
 
 log = logging.getLogger(__name__)
 

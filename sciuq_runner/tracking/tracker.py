@@ -14,12 +14,13 @@ from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
 from sciuq_runner.environment import PARENT_VARIABLE
 from sciuq_runner.files import write_atomically
+from sciuq_runner.identity import RUN_FOLDER
 from sciuq_runner.tracking.experiment import Experiment
 from sciuq_runner.tracking.failures import guarded, is_missing
 from sciuq_runner.tracking.flat import MAX_PARAM
 from sciuq_runner.uris import with_credentials
 
-RUN_FOLDER, SWEEP_FOLDER = "run_folder", "sweep_folder"  # tags
+SWEEP_FOLDER = "sweep_folder"  # a tag
 PAGE = 1000  # runs that are asked for at once
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 

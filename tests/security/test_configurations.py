@@ -57,6 +57,7 @@ BAD_CONFIGS = {
     "method/bad": "_target_: subprocess.Popen\nargs: [mkdir, ATTACKED]\n",
     "model/bad": f"_target_: sciuq_runner.models.bnn.BNN\nnetwork: {START}\n",
     "calibration/bad": f"by: {{bad: {CALL}}}\n",
+    "experiment/empty_trust": everywhere("trust: ['']"),
     "experiment/trust": everywhere(f"trust: [subprocess]\nmodel: {{network: {START}}}"),
     "experiment/callback": everywhere(f"hydra: {{callbacks: {{bad: {CALL}}}}}"),
     "experiment/launcher": everywhere(f"hydra: {{launcher: {CALL}}}"),
