@@ -1,6 +1,6 @@
 """Twelve jobs side by side on all cores against the same jobs one after another.
 
-    python scripts/bench_sweep.py [--jobs 12] [--steps 20000]
+    python scripts/bench_sweep.py [--jobs 12] [--steps 30000]
 
 Ensembles on the function problem, one thread each, into a new SQLite database; both sweeps with all that belongs to
 them: processes that start, figures, MLflow. The goal is a ratio of at least 1.5 on
@@ -34,7 +34,7 @@ def sweep(folder: Path, jobs: int, steps: int, launcher: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--steps", type=int, default=30_000)
     options = parser.parse_args()
     taken = {}
     for launcher in ("basic", "local"):
