@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from sciuq_runner.reproduction.jobs import FIDELITIES, Job, jobs_of
+from sciuq_runner.reproduction.jobs import FIDELITIES, Job, jobs_of, presets
 
 if TYPE_CHECKING:
     from sciuq_runner.report.runs import Run
@@ -40,22 +40,36 @@ def expected(job: Job, runs: Sequence[Run]) -> float | None:
 
 
 def estimates(found: Sequence[Job], runs: Sequence[Run]) -> list[tuple[float | None, bool]]:
-    """Seconds of one run of every job, and whether that is a guess; None where nothing is known of any job like it."""
-    others = [
-        item for preset in dict.fromkeys(job.preset for job in found) for item in jobs_of(preset, found[0].fidelity)
-    ]
-    known = [(item, seconds) for item in others if (seconds := expected(item, runs)) is not None]
+    """Seconds of one run of every job, and whether that is a guess; None where nothing is known of any job."""
     times = [expected(job, runs) for job in found]
+    own = dict.fromkeys(job.preset for job in found)
+    near = known_of(own, found, runs) if None in times else []
+    guesses = [guess(job, near) if seconds is None else None for job, seconds in zip(found, times, strict=True)]
+    if any(seconds is None and first is None for seconds, first in zip(times, guesses, strict=True)):
+        far = known_of([name for name in presets() if name not in own], found, runs)  # takes seconds to compose
+        guesses = [first if first is not None else guess(job, far) for job, first in zip(found, guesses, strict=True)]
     return [
-        (guess(job, known), True) if seconds is None else (seconds, False)
-        for job, seconds in zip(found, times, strict=True)
+        (first, True) if seconds is None else (seconds, False) for seconds, first in zip(times, guesses, strict=True)
     ]
+
+
+def known_of(names: Iterable[str], found: Sequence[Job], runs: Sequence[Run]) -> list[tuple[Job, float]]:
+    """Jobs of these presets of which the time is known, with their seconds."""
+    jobs = [item for name in names for item in jobs_of(name, found[0].fidelity)]
+    return [(item, seconds) for item in jobs if (seconds := expected(item, runs)) is not None]
 
 
 def guess(job: Job, known: Sequence[tuple[Job, float]]) -> float | None:
-    """What a job may take: the median of those most like it of which the time is known."""
+    """What a job may take: the median of those most like it of which the time is known, by steps where these are of
+    the same kind."""
     for level in LIKENESS:
-        alike = [seconds for other, seconds in known if level(other) == level(job)]
+        alike = [
+            START + (seconds - START) * steps(job.config) / steps(other.config)
+            if kind_of(other) == kind_of(job)
+            else seconds
+            for other, seconds in known
+            if level(other) == level(job)
+        ]
         if alike:
             return statistics.median(alike)
     return None

@@ -12,7 +12,7 @@ import pytest
 from sciuq_runner import reproduction
 from sciuq_runner.identity import TAG
 from sciuq_runner.reproduction import group_of, main, parse, plan, task_of
-from sciuq_runner.reproduction.costs import START, expected, measured, spoken, steps
+from sciuq_runner.reproduction.costs import START, expected, guess, measured, spoken, steps
 from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets
 from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import environment
@@ -140,6 +140,13 @@ def test_expected_times_come_from_runs_else_from_measured_ones_else_by_the_numbe
     assert expected(quick, []) == pytest.approx(START + (30.0 - START) * ratio)
 
 
+def test_a_guess_goes_by_steps_among_jobs_of_one_kind():
+    job, other = jobs_of("function_unknown", "paper")[0], jobs_of("function_unknown", "smoke")[0]
+    ratio = steps(job.config) / steps(other.config)
+    assert ratio > 10
+    assert guess(job, [(other, 30.0)]) == pytest.approx(START + (30.0 - START) * ratio)
+
+
 def test_a_job_of_unknown_time_is_guessed_by_those_most_like_it_and_waits_its_turn(here, capsys, monkeypatch):
     known = {
         "epistemic_growth method=hmc problem.n_train=32 problem.noise_scale=0.1": 61.0,
@@ -173,6 +180,8 @@ def test_a_job_of_unknown_time_is_guessed_by_those_most_like_it_and_waits_its_tu
     assert "forward_n15 model=bnn seed=0: about 30 s\n" in said
     assert "forward_n6 model=bnn seed=0: about 30 s, a guess\n" in said
     assert "4 to do: about 2 min with 1 at a time, in which the time of 3 is a guess from others like them." in said
+    (alone,) = [step for step in plan(jobs(["spde_noisy"], "smoke"), 1, []) if step.job.name.endswith("nnpc")]
+    assert (alone.seconds, alone.guessed) == (41.0, True)  # where its own preset has none, of any other
     known.clear()
     assert call("forward_n15", "--fidelity", "smoke", "--dry-run") == 0
     assert "2 runs at smoke fidelity, 0 done, 2 to do: time unknown." in capsys.readouterr().out
