@@ -53,7 +53,6 @@ def run(arguments: list[str]) -> int:
     from sciuq_runner.composition import adopt_files, carried_variables, register_resolvers
     from sciuq_runner.lock import held
     from sciuq_runner.uris import take_credentials
-    from sciuq_runner.work import refuse_used
 
     register_resolvers()
     resumes = any(argument.startswith("resume=") for argument in arguments)
@@ -72,6 +71,8 @@ def run(arguments: list[str]) -> int:
         from sciuq_runner.sweeps.run import run_sweep
 
         return run_sweep(parsed, tracker)
+    from sciuq_runner.work import refuse_used
+
     folder = named_folder(parsed.overrides)
     with tempfile.TemporaryDirectory(prefix="sciuq_") as notes, held(folder):
         if folder is not None and not resumes:

@@ -71,11 +71,20 @@ def test_nothing_is_pickled_or_evaluated(path):
     assert not calls & {"eval", "exec", "compile"}
 
 
-def test_help_imports_nothing_heavy():
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], {"torch", "mlflow", "hydra", "pyro", "laplace", "matplotlib"}),
+        (["--cfg", "job"], {"torch", "mlflow", "pyro", "laplace", "matplotlib"}),
+        (["-sc", "install=bash"], {"torch", "mlflow", "pyro", "laplace", "matplotlib"}),
+        (["problem=functoin"], {"torch", "mlflow", "pyro", "laplace", "matplotlib"}),
+    ],
+)
+def test_a_question_imports_nothing_heavy(arguments, heavy):
     code = (
-        "import sys; from sciuq_runner.cli import main; main(['--help']);"
-        "heavy = {'torch', 'mlflow', 'hydra', 'pyro', 'laplace', 'matplotlib'} & set(sys.modules);"
-        "sys.exit(f'imported {heavy}' if heavy else 0)"
+        "import sys\nfrom sciuq_runner.cli import main\n"
+        f"try: main({arguments!r})\nexcept SystemExit: pass\n"
+        f"found = {heavy!r} & set(sys.modules)\nsys.exit(f'imported {{found}}' if found else 0)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr

@@ -22,7 +22,6 @@ from sciuq_runner.lock import NAME, alone
 from sciuq_runner.resume import read_origin
 from sciuq_runner.stopping import STOPPABLE
 from sciuq_runner.sweeps.notes import BEGINNING, Note, leave, stop_wanted
-from sciuq_runner.work import perform
 
 TRACEBACK = "traceback.txt"
 INTERVAL = 0.5  # seconds between two looks at the sweep
@@ -57,6 +56,8 @@ def job(cfg: Any) -> float | None:
 
 def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
+    from sciuq_runner.work import perform  # heavy: if it fails here, the job says so and the others go on
+
     with alone(folder / NAME):
         if stop_wanted():
             return INTERRUPTED, None
