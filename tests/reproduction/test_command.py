@@ -61,7 +61,8 @@ def test_a_dry_run_says_what_is_done_and_what_is_left_and_runs_nothing(here, cap
     assert f"{first.name} seed=0: done" in said
     assert f"{first.name} seed=1: " in said
     assert f"{second.name} seed=0: " in said
-    assert "4 runs at smoke fidelity, 1 done, 3 to do: time unknown." in said
+    assert "4 runs at smoke fidelity, 1 done, 3 to do: about " in said
+    assert "in which the time of 3 is a guess from others like them." in said
 
 
 def test_what_was_run_is_not_run_again_and_failures_are_listed_at_the_end(here, capsys, monkeypatch):
