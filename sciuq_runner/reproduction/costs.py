@@ -42,20 +42,19 @@ def expected(job: Job, runs: Sequence[Run]) -> float | None:
 def estimates(found: Sequence[Job], runs: Sequence[Run]) -> list[tuple[float | None, bool]]:
     """Seconds of one run of every job, and whether that is a guess; None where nothing is known of any job."""
     times = [expected(job, runs) for job in found]
-    own = dict.fromkeys(job.preset for job in found)
-    near = known_of(own, found, runs) if None in times else []
-    guesses = [guess(job, near) if seconds is None else None for job, seconds in zip(found, times, strict=True)]
-    if any(seconds is None and first is None for seconds, first in zip(times, guesses, strict=True)):
-        far = known_of([name for name in presets() if name not in own], found, runs)  # takes seconds to compose
-        guesses = [first if first is not None else guess(job, far) for job, first in zip(found, guesses, strict=True)]
+    known: list[tuple[Job, float]] = []
+    if None in times:  # composing the jobs of all presets takes seconds
+        own = dict.fromkeys(job.preset for job in found)
+        known = known_of(own, found[0].fidelity, runs) or known_of(presets(), found[0].fidelity, runs)
     return [
-        (first, True) if seconds is None else (seconds, False) for seconds, first in zip(times, guesses, strict=True)
+        (guess(job, known), True) if seconds is None else (seconds, False)
+        for job, seconds in zip(found, times, strict=True)
     ]
 
 
-def known_of(names: Iterable[str], found: Sequence[Job], runs: Sequence[Run]) -> list[tuple[Job, float]]:
+def known_of(names: Iterable[str], fidelity: str, runs: Sequence[Run]) -> list[tuple[Job, float]]:
     """Jobs of these presets of which the time is known, with their seconds."""
-    jobs = [item for name in names for item in jobs_of(name, found[0].fidelity)]
+    jobs = [item for name in names for item in jobs_of(name, fidelity)]
     return [(item, seconds) for item in jobs if (seconds := expected(item, runs)) is not None]
 
 
