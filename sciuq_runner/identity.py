@@ -1,14 +1,18 @@
-"""When two runs are the same: the hash of everything in a configuration that its results depend on."""
+"""When two runs are the same: the hash of all settings that results depend on; and which version made them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-TAG, RUN_FOLDER = "config_hash", "run_folder"
-"""The tags of every run in MLflow that hold its hash and its folder."""
+from sciuq_runner import __version__
+
+TAG, RUN_FOLDER, COMMIT = "config_hash", "run_folder", "git_commit"
+"""The tags of every run in MLflow that hold its hash, its folder and the commit that made it."""
 
 BOOKKEEPING = ("threads", "checkpoint_interval", "tracking", "trust", "sweep", "choices")
 """Keys that change how a run is made or kept, not what it finds; the seed is none of them."""
@@ -34,3 +38,21 @@ def _canonical(node: Any) -> Any:
     if isinstance(node, float):
         return int(node) if node.is_integer() else node if abs(node) < float("inf") else None
     return node
+
+
+def program() -> dict[str, str]:
+    """The version of the program, as tags of what it makes."""
+    return {COMMIT: git_commit(), "sciuq_runner": __version__}
+
+
+def git_commit() -> str:
+    """The commit of the source tree, if the package runs from one."""
+    tree = Path(__file__).resolve().parents[1]
+    if not (tree / ".git").exists():
+        return "none"
+    command = ["git", "-C", str(tree), "rev-parse", "HEAD"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:  # there is no git here
+        return "none"
+    return found.stdout.strip() or "none"

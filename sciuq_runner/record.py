@@ -37,13 +37,16 @@ class Record:
         files.write_json(folder / NAME, asdict(self))
 
 
-def describe(config: Mapping[str, Any], choices: Mapping[str, str], folder: Path) -> Record:
-    """The name of a run, and the tags and parameters by which it can be found."""
+def describe(
+    config: Mapping[str, Any], choices: Mapping[str, str], folder: Path, program: Mapping[str, str] | None = None
+) -> Record:
+    """The name of a run, and the tags and parameters by which it can be found; ``program`` says what made it."""
     case, seed = str(config["problem"].get("case", "")), str(config["seed"])
     model = "" if choices.get("model") == DEFAULT_MODEL else choices.get("model", "")
     parts = (choices["problem"], case, model, choices["method"], f"seed {seed}")
     params = {key: str(value)[:MAX_PARAM] for key, value in flatten_params(config, choices).items()}
     tags = {**choices, "case": case, "seed": seed, RUN_FOLDER: str(folder), TAG: configuration_hash(config)}
+    tags |= program or {}
     return Record(" ".join(part for part in parts if part), tags, params, int(time.time() * 1000))
 
 

@@ -289,11 +289,16 @@ def collect(
 
 def write_results(folder: Path, results: Mapping[str, Result]) -> None:
     """Predictions and calibrated distributions of a run."""
+    files.write_npz(folder / PREDICTIONS, prediction_arrays(results))
+    files.write_json(folder / CALIBRATION, calibrations(results))
+
+
+def prediction_arrays(results: Mapping[str, Result]) -> dict[str, Array]:
+    """What ``predictions.npz`` holds, by name."""
     arrays = {
         f"{name}_{key}": np.asarray(array) for name, item in results.items() for key, array in item.arrays().items()
     }
-    files.write_npz(folder / PREDICTIONS, {"quantities": np.array(list(results)), **arrays})
-    files.write_json(folder / CALIBRATION, calibrations(results))
+    return {"quantities": np.array(list(results)), **arrays}
 
 
 @contextmanager

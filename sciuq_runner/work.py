@@ -20,7 +20,7 @@ from sciuq_runner.datafiles import digests
 from sciuq_runner.environment import PARENT_VARIABLE, RESUME_VARIABLE, trusted
 from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, RunError, told
 from sciuq_runner.files import remove_partial
-from sciuq_runner.identity import RUN_FOLDER
+from sciuq_runner.identity import RUN_FOLDER, program
 from sciuq_runner.loop import Loop
 from sciuq_runner.memory import is_shortage
 from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
@@ -68,7 +68,7 @@ def work(
     """Do the run under the eyes of MLflow and of the person at the terminal: exit status and validation score."""
     loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
     status: Status = "FAILED"
-    record = describe(built.config, choices, folder)
+    record = describe(built.config, choices, folder, program())
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
     known = earlier.mlflow_run if earlier is not None else None
     remove_partial(folder)

@@ -15,6 +15,8 @@ from typing import Any
 from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.files import read_json
 from sciuq_runner.identity import RUN_FOLDER, TAG, configuration_hash
+from sciuq_runner.record import NAME as TRACKING_NOTE
+from sciuq_runner.record import read_record
 from sciuq_runner.results import INTERRUPTED, RECALIBRATING
 from sciuq_runner.resume import NAME as RESUME_NOTE
 from sciuq_runner.tracking.existing import existing_store
@@ -105,9 +107,12 @@ def read_folder(folder: Path) -> Run:
     parts = (params.get("problem"), params.get("problem.case"), params.get("method"), f"seed {params.get('seed', '?')}")
     name = " ".join(part for part in parts if part)
     status = "KILLED" if stopped else FINISHED
-    tags = {TAG: configuration_hash(config)}
+    tags, started = {TAG: configuration_hash(config)}, path.stat().st_mtime
+    if (folder / TRACKING_NOTE).is_file():
+        record = read_record(folder)
+        tags, started = {**record.tags, **tags}, record.started / 1000
     file = partial(read_file, folder)
-    return Run(name, status, params, metrics, path.stat().st_mtime, figures, folder=place, tags=tags, file=file)
+    return Run(name, status, params, metrics, started, figures, folder=place, tags=tags, file=file)
 
 
 def read_file(folder: Path, name: str) -> bytes | None:

@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +46,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--fidelity", choices=("smoke", "quick", "paper"), default="quick", help="step counts (quick)")
     parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (2, or 1 on a single core)")
+    parser.add_argument(
+        "--keep",
+        metavar="FOLDER",
+        type=Path,
+        help="a folder for small copies of finished runs, made to stay beside a report; what it holds is not run again",
+    )
     parser.add_argument("--list", action="store_true", help="show the names and stop")
     parser.add_argument("--dry-run", action="store_true", help="show what would be run and stop")
     options = parser.parse_args(arguments)
     for name in ("seeds", "jobs"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ConfigError(f"--{name} {getattr(options, name)} should be at least 1.")
+    if options.keep is not None and options.keep.exists() and not options.keep.is_dir():
+        raise ConfigError(f"--keep {options.keep} is a file: name a folder, which need not be there yet.")
     if options.fidelity != "paper":
         options.seeds = options.seeds or 1
     options.jobs = options.jobs or min(2, os.cpu_count() or 1)
@@ -78,6 +87,7 @@ def run(options: argparse.Namespace) -> None:
     """Say what there is to do, and do it."""
     from sciuq_runner.lock import Busy, alone
     from sciuq_runner.reproduction.jobs import check_names, jobs, presets
+    from sciuq_runner.reproduction.kept import kept_runs
     from sciuq_runner.tracking.tracker import Tracker
 
     names = check_names(options.names)
@@ -85,8 +95,11 @@ def run(options: argparse.Namespace) -> None:
         width = max(map(len, names))
         print("\n".join(f"{name.ljust(width)}  {presets()[name]}" for name in names))
         return
-    runs = recorded()
-    steps = plan(jobs(names, options.fidelity), options.seeds, runs)
+    found, runs = jobs(names, options.fidelity), recorded()
+    save = partial(save_finished, found, options.keep)
+    if options.keep and not options.dry_run:
+        save(runs)
+    steps = plan(found, options.seeds, runs + (kept_runs(options.keep) if options.keep else []))
     describe(steps, options)
     left = [step for step in steps if not step.done and not step.refusal]
     if options.dry_run or not left:
@@ -94,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
     Tracker(os.environ.get("MLFLOW_TRACKING_URI"), EXPERIMENT, Path.cwd()).connect()  # once, before jobs race for it
     try:
         with alone(Path(LOCK), wait=False):
-            perform(left, [step for step in steps if step.done], options.jobs)
+            perform(left, [step for step in steps if step.done], options.jobs, save)
     except Busy as error:
         raise ConfigError(f"another sciuq-reproduce is at work in {Path.cwd()}: wait for it, or stop it.") from error
 
@@ -112,6 +125,20 @@ def recorded() -> list[Run]:
         raise ConfigError(
             f"the runs in MLflow cannot be read ({reason(error)}): start its server, or name another store with "
             "MLFLOW_TRACKING_URI."
+        ) from error
+
+
+def save_finished(found: Sequence[Job], folder: Path | None, runs: Sequence[Run] | None = None) -> None:
+    """Keep the runs of some jobs that are in MLflow, where that is wanted."""
+    from sciuq_runner.reproduction.kept import keep
+
+    if folder is None:
+        return
+    try:
+        keep(recorded() if runs is None else runs, found, folder)
+    except OSError as error:
+        raise ConfigError(
+            f"--keep {folder} cannot be written ({error.strerror}): name a folder that you can write to."
         ) from error
 
 
@@ -199,8 +226,8 @@ def task_of(step: Step, n_jobs: int) -> Task:
     return Task(step.name, arguments, group_of(step.job))
 
 
-def perform(left: Sequence[Step], done: Sequence[Step], n_jobs: int) -> None:
-    """Run what is left; ends the program with the status that tells how that went."""
+def perform(left: Sequence[Step], done: Sequence[Step], n_jobs: int, save: Callable[[], None]) -> None:
+    """Run what is left, and ``save`` every end; ends the program with the status that tells how that went."""
     from sciuq_runner.reproduction.costs import spoken
     from sciuq_runner.reproduction.work import work
 
@@ -211,6 +238,7 @@ def perform(left: Sequence[Step], done: Sequence[Step], n_jobs: int) -> None:
         ended.append(task)
         state = f"FAILED: {task.message}" if task.status else f"done in {spoken(task.seconds)}"
         print(f"[{len(ended)}/{len(tasks)}] {task.name}: {state}", flush=True)
+        save()
 
     complete = work(tasks, n_jobs, report, LOGS, {group_of(step.job) for step in done})
     failed = [task for task in ended if task.status]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from sciuq_runner import __version__
 from sciuq_runner.assembly import TrackingSettings
 from sciuq_runner.environment import PARENT_VARIABLE
 from sciuq_runner.files import write_atomically
-from sciuq_runner.identity import RUN_FOLDER
+from sciuq_runner.identity import RUN_FOLDER, program
 from sciuq_runner.tracking.experiment import Experiment
 from sciuq_runner.tracking.failures import guarded, is_missing
 from sciuq_runner.tracking.flat import MAX_PARAM
@@ -40,7 +38,7 @@ class Tracker(Experiment):
 
     def start(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any], started: int | None = None) -> None:
         """Open the run, with all that is known before the work."""
-        extra = {"mlflow.runName": name, "git_commit": git_commit(), "sciuq_runner": __version__}
+        extra = {"mlflow.runName": name, **program()}
         parent = os.environ.get(PARENT_VARIABLE)
         if parent:
             extra["mlflow.parentRunId"] = parent
@@ -146,16 +144,3 @@ class Tracker(Experiment):
         """Close the run."""
         if self.run_id is not None:
             self.client.set_terminated(self.run_id, status)
-
-
-def git_commit() -> str:
-    """The commit of the source tree, if the package runs from one."""
-    tree = Path(__file__).resolve().parents[2]
-    if not (tree / ".git").exists():
-        return "none"
-    command = ["git", "-C", str(tree), "rev-parse", "HEAD"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:  # there is no git here
-        return "none"
-    return found.stdout.strip() or "none"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sciuq_runner.identity import TAG
 from sciuq_runner.reproduction import group_of, main, parse, plan, task_of
 from sciuq_runner.reproduction.costs import START, expected, guess, measured, spoken, steps
 from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets
+from sciuq_runner.reproduction.kept import kept_runs
 from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import environment
 from tests.reproduction.conftest import fake_run
@@ -216,6 +218,7 @@ MISTAKES = {
     "number": (["--seeds", "many"], "invalid int value: 'many'"),
     "fidelity": (["--fidelity", "high"], "invalid choice: 'high'"),
     "option": (["--sedes", "3"], "unrecognized arguments: --sedes"),
+    "keep": (["--keep", __file__], "is a file: name a folder"),
 }
 
 
@@ -252,17 +255,31 @@ def test_a_stop_is_said_and_has_its_status(here, capsys, monkeypatch):
 
 
 @pytest.mark.cli
-def test_a_real_job_runs_once_and_is_known_the_next_time(here, capsys, monkeypatch):
+def test_a_real_job_runs_once_is_known_the_next_time_and_stays_in_a_folder_of_its_own(here, capsys, monkeypatch):
     (cheapest,) = [job for job in jobs_of("function_unknown", "smoke") if job.choices == ("method=la",)]
     monkeypatch.setattr("sciuq_runner.reproduction.jobs.jobs", lambda names, fidelity: [cheapest])
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
-    assert call("function_unknown", "--fidelity", "smoke", "--jobs", "1") == 0
+    command = ("function_unknown", "--fidelity", "smoke", "--jobs", "1", "--keep", "kept")
+    assert call(*command) == 0
     assert "[1/1] function_unknown method=la seed=0: done in" in capsys.readouterr().out
     (metrics,) = here.glob("runs/*/metrics.json")
     assert json.loads(metrics.read_text())["config"]["choices"]["fidelity"] == "smoke"
-    assert call("function_unknown", "--fidelity", "smoke", "--jobs", "1") == 0
+    assert call(*command[:-2]) == 0
     said = capsys.readouterr().out
     assert "function_unknown method=la seed=0: done\n" in said
     assert "1 runs at smoke fidelity, 1 done, 0 to do" in said
     assert len(list(here.glob("runs/*"))) == 1
+
+    (kept,) = kept_runs(here / "kept")
+    assert Path(kept.folder) == here / "kept" / "function_unknown_la" / "0"
+    (original,) = reproduction.recorded()
+    assert kept.metrics == original.metrics
+    assert kept.tags["git_commit"] == original.tags["git_commit"]
+    assert kept.started == pytest.approx(original.started, abs=1e-3)
+    assert cheapest.made(kept.params)
+    shutil.rmtree(here / "runs")
+    (here / "mlflow.db").unlink()
+    assert call(*command) == 0
+    assert "1 runs at smoke fidelity, 1 done, 0 to do" in capsys.readouterr().out
+    assert not (here / "mlflow.db").exists()

@@ -1,0 +1,86 @@
+"""Runs that are kept in a repository: small, without places on a machine, and enough for the whole comparison."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from sciuq_runner.identity import RUN_FOLDER
+from sciuq_runner.report.runs import Run
+from sciuq_runner.reproduction.comparison import build
+from sciuq_runner.reproduction.evidence import Evidence
+from sciuq_runner.reproduction.jobs import Job, jobs_of
+from sciuq_runner.reproduction.kept import PREDICTED, keep, kept_runs
+from sciuq_runner.results import METRICS, PREDICTIONS, Held, Result, read_results, write_results
+from tests.reproduction.conftest import fake_run
+
+PLACE = "/somewhere/on/a/machine"
+
+
+def result() -> Result:
+    x = np.linspace(-1, 1, 11)[:, None]
+    std, held = np.full_like(x, 1 / 3), Held(x, np.sin(x), np.cos(x), np.full_like(x, 0.1))
+    everywhere = {"id": np.ones(11, dtype=bool)}
+    values = (np.cos(x), std, std, std, std, np.sin(x), np.sin(x))
+    return Result(("x",), x, *values, True, None, everywhere, held, held, {})
+
+
+def finished(job: Job, folder: Path, seed: int = 0, started: float = 1000.0) -> Run:
+    """A run with its files."""
+    folder.mkdir()
+    config = {**job.config, "seed": seed, "tracking": {"artifacts": PLACE}}
+    content = {"u": {"id": {"rl2e": started}}, "config": {**config, "choices": {"fidelity": job.fidelity}}}
+    (folder / METRICS).write_text(json.dumps(content))
+    write_results(folder, {"u": result()})
+    run = fake_run(job, seed, {"u/id/rl2e": started}, tracking__artifacts=PLACE)
+    tags = {**run.tags, RUN_FOLDER: PLACE, "mlflow.source.name": PLACE, "git_commit": "abc"}
+    return replace(run, tags=tags, started=started, file=reader(folder))
+
+
+def reader(folder: Path) -> Callable[[str], bytes | None]:
+    return lambda name: (folder / name).read_bytes() if (folder / name).is_file() else None
+
+
+def test_the_last_run_of_a_job_is_kept_without_places_and_with_what_is_read_of_it(tmp_path):
+    with_arrays, without = jobs_of("network_size", "smoke")[0], jobs_of("forward_n15", "smoke")[0]
+    runs = [finished(with_arrays, tmp_path / "a"), finished(without, tmp_path / "b", started=2000.0)]
+    assert keep(runs, [with_arrays, without], tmp_path / "kept") == 2
+    assert not any(PLACE in path.read_text() for path in (tmp_path / "kept").rglob("*.json"))
+    found = {run.metrics["u/id/rl2e"]: run for run in kept_runs(tmp_path / "kept")}
+    assert set(found) == {1000.0, 2000.0}
+    assert found[2000.0].tags["git_commit"] == "abc"
+    assert found[2000.0].file(PREDICTIONS) is None
+    (kept,) = Evidence(list(found.values()), "smoke").results("network_size", *with_arrays.choices)
+    np.testing.assert_allclose(kept["u"].mean, result().mean, rtol=1e-6)
+    assert kept["u"].mean.dtype == np.float32
+    assert read_results(tmp_path / "a")["u"].mean.dtype == np.float64
+
+    assert keep(runs, [with_arrays, without], tmp_path / "kept") == 0  # there already
+    again = finished(without, tmp_path / "c", started=3000.0)
+    assert keep([*runs, again], [with_arrays, without], tmp_path / "kept") == 1  # in place of the earlier one
+    assert {run.metrics["u/id/rl2e"] for run in kept_runs(tmp_path / "kept")} == {1000.0, 3000.0}
+
+
+def test_only_finished_runs_with_the_present_settings_are_kept(tmp_path):
+    job, other = jobs_of("forward_n15", "smoke")
+    run = finished(job, tmp_path / "a")
+    assert keep([replace(run, status="KILLED"), run], [other], tmp_path / "kept") == 0
+    assert kept_runs(tmp_path / "kept") == []
+
+
+def test_findings_and_figures_read_predictions_of_no_other_presets(monkeypatch, as_in_the_paper):
+    asked: set[str] = set()
+    read = Evidence.results
+
+    def results(self: Evidence, preset: str, *choices: str) -> list[dict[str, Result]]:
+        asked.add(preset)
+        return read(self, preset, *choices)
+
+    monkeypatch.setattr(Evidence, "results", results)
+    build(as_in_the_paper, "smoke")
+    assert asked
+    assert asked <= set(PREDICTED)
