@@ -148,14 +148,24 @@ class Target:
         return tensor.to(self.device, self.dtype)
 
     def init(self, n_members: int, generator: Generator) -> Tensor:
-        """Starting points ``[n_members, size]``: the model's own, and the scales that the settings name."""
+        """Starting points ``[n_members, size]``: the model's own, and the scales that the settings name.
+
+        A model may ask for several to choose from: each member then starts at the likeliest of its own.
+        """
         start = dict(zip(self.noise_groups, [0.0] * len(self.noise_groups), strict=True))
         for name, noise in self.noise.items():
             if noise.kind == "learned":
                 start[noise.group or name] = math.log(float(noise.scale))
         scales = [*start.values(), *([math.log(self.model.prior.scale)] if self.learns_prior else [])]
-        extra = torch.tensor(scales, dtype=torch.float64).expand(n_members, -1)
-        return self.tensor(torch.cat([self.model.init(n_members, generator), extra], dim=1))
+        choices = self.model.n_starts if self.model.uses_readings else 1
+        extra = torch.tensor(scales, dtype=torch.float64).expand(n_members * choices, -1)
+        found = self.tensor(torch.cat([self.model.init(n_members * choices, generator), extra], dim=1))
+        return found if choices == 1 else torch.stack([self.likeliest(part) for part in found.split(choices)])
+
+    @torch.no_grad()
+    def likeliest(self, theta: Tensor) -> Tensor:
+        """The member with the highest density, ``[size]``."""
+        return theta[self.log_density(theta).nan_to_num(-math.inf).argmax()]
 
     def slot(self, quantity: str) -> int | None:
         """Where the learned noise scale of a quantity sits among the others."""

@@ -118,3 +118,15 @@ def test_the_hyperprior_of_a_group_is_that_of_its_learned_members():
     noise = {"u": Noise("known", 0.1), "v": Noise("learned", 0.1, hyperprior=own, group="u")}
     target = Target(linear_regression().target.model, noise, {})
     assert target.hyperprior("u") == own
+
+
+def test_a_model_may_choose_where_each_member_starts_out_of_draws_of_its_own():
+    target = make(Noise("learned", 0.2, hyperprior=InverseGamma(2.0, 10.0)))
+    target.model.n_starts = 5
+    draws = target.model.init(15, torch.Generator().manual_seed(0)).view(3, 5, -1)
+    scale = torch.full((3, 5, 1), np.log(0.2), dtype=torch.float64)
+    every = torch.cat([draws, scale], dim=2)
+    best = target.log_density(every.flatten(0, 1)).view(3, 5).argmax(1)
+    assert len(set(best.tolist())) > 1
+    start = target.init(3, torch.Generator().manual_seed(0))
+    assert torch.equal(start, every[torch.arange(3), best])

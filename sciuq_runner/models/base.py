@@ -58,6 +58,7 @@ class BoundModel(ABC):
     n_params: int
     prior: Prior
     n_scalars: int = 0
+    n_starts: int = 1  # draws of :meth:`init` for every member or chain, which begins at the likeliest of them
     uses_readings: bool = True  # or has all that is known of them from pre-training, theta being left to its prior
 
     @abstractmethod

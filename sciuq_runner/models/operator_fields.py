@@ -138,7 +138,7 @@ class BoundOperatorField(BoundModel):
 
     def __init__(self, settings: OperatorFieldModel, problem: Problem, operator: Operator, inner: BoundModel) -> None:
         self.settings, self.problem, self.names, self.inner = settings, problem, operator, inner
-        self.prior, self.n_params = inner.prior, inner.n_params
+        self.prior, self.n_params, self.n_starts = inner.prior, inner.n_params, inner.n_starts
         self.operator = BoundOperatorNetwork(settings.operator)
         self.beta: Tensor | None = None  # the weights of the operators, [E, K]
 
