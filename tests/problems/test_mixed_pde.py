@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 import numpy as np
 import pytest
 import torch
-from sciuq_runner.problems.mixed_pde import DIFFUSION, TIMES, MixedPDE
+from sciuq_runner.problems.mixed_pde import AFTER_THE_START, DIFFUSION, MixedPDE
 from torch.distributions import Normal
 
 from sciuq_runner.fields import Jet, Unknowns
@@ -55,8 +55,8 @@ def test_readings_are_those_of_the_paper():
     assert len(u.train) == 66
     assert len(np.unique(u.train.x[:, 0])) == 6
     assert len(np.unique(u.train.x[:, 1])) == 11
-    assert len(f.train) == 15 * 6
-    assert f.train.copies == 6
+    assert len(f.train) == 15 * 5
+    assert f.train.copies == 5
     assert len(rate.train) == 6
     assert {0.0, 1.0} <= set(u.train.x[:, 0])
     assert {-1.0, 1.0} <= set(u.train.x[:, 1])
@@ -66,9 +66,20 @@ def test_readings_are_those_of_the_paper():
 
 def test_copies_of_a_reading_of_the_source_are_the_same_reading():
     train = dataset()["f"].train
-    by_time = [train.y[train.x[:, 0] == t] for t in TIMES]
+    by_time = [train.y[train.x[:, 0] == t] for t in AFTER_THE_START]
+    assert sum(map(len, by_time)) == len(train)
     assert all((part == by_time[0]).all() for part in by_time)
     assert np.ptp(by_time[0]) > 0.1
+
+
+def test_at_the_start_the_equation_does_not_hold_at_both_ends():
+    """What the docstring says of the corners: the initial values, u kept there, in place of the solution."""
+    ends = np.array([-1.0, 1.0])
+    for case, amplitude, expected in (("standard", 0.5, [0.13, 0.18]), ("steep", 1.0, [3.06, 3.06])):
+        problem = MixedPDE(case=case)
+        bend = -2 * amplitude * np.pi**2 * np.cos(2 * np.pi * ends)
+        np.testing.assert_allclose(-DIFFUSION * bend + problem.reaction(ends) * amplitude**3, expected, atol=0.006)
+        assert np.abs(problem.source(ends)).max() < 0.004
 
 
 def test_a_seed_draws_noise_and_no_places():
@@ -98,7 +109,7 @@ def test_cases_differ_as_described():
         dataset(case="extrapolation")["lambda"].test.x[dataset(case="extrapolation")["lambda"].splits["ood"]] < 0
     ).all()
     steep = dataset(case="steep")
-    assert len(steep["f"].train) == 13 * 6
+    assert len(steep["f"].train) == 13 * 5
     assert steep["u"].reference.max() == pytest.approx(1.0, abs=1e-3)
 
 
@@ -109,16 +120,16 @@ def test_splits_are_the_domain_and_its_end():
     assert data.splits["t1"].sum() == 101
 
 
-def test_six_copies_are_one_reading_and_a_condition():
+def test_five_copies_are_one_reading_and_a_condition():
     """The likelihood of f: one Gaussian for the mean over time, and one for every independent difference from it."""
     problem = MixedPDE(learn_noise=False, drift=0.02)
     train = problem.dataset(stream(0, "data"))["f"].train
     target = Target(BNN().bind(problem, problem.noise), problem.noise, {"f": train}, dtype=torch.float64)
     theta = target.init(3, torch_stream(0, "test"))
-    f = target.model.observe(theta, "f", target.tensor(train.x)).unflatten(1, (6, 15))
+    f = target.model.observe(theta, "f", target.tensor(train.x)).unflatten(1, (5, 15))
     mean = f.mean(1, keepdim=True)
     reading = Normal(mean[:, 0], 0.05).log_prob(target.tensor(train.y[:15])).sum((1, 2))
-    spread = (-0.5 * ((f - mean) / 0.02) ** 2).sum((1, 2, 3)) - 5 * 15 * math.log(0.02 * math.sqrt(2 * math.pi))
+    spread = (-0.5 * ((f - mean) / 0.02) ** 2).sum((1, 2, 3)) - 4 * 15 * math.log(0.02 * math.sqrt(2 * math.pi))
     assert target.n_readings == 15
     torch.testing.assert_close(target.log_likelihood(theta), reading + spread)
 

@@ -13,7 +13,7 @@ import torch
 import yaml
 from sciuq_runner.problems.forward_pde import ForwardPDE
 from sciuq_runner.problems.function import Function
-from sciuq_runner.problems.mixed_pde import TIMES, MixedPDE
+from sciuq_runner.problems.mixed_pde import AFTER_THE_START, MixedPDE
 from sciuq_runner.problems.user import UserProblem
 
 from sciuq_runner.files import read_tensors
@@ -68,7 +68,12 @@ def mixed_twin(folder: Path, case: str) -> tuple[Problem, dict[str, Any]]:
         "equations": {"f": "u_t - D*u_xx + lambda*u**3"},
         "observed": {
             "u": {"file": "u.npz", "noise": noise},
-            "f": {"file": "f.mat", "columns": {"x": "place"}, "repeat": {"t": TIMES.tolist()}, "noise": noise},
+            "f": {
+                "file": "f.mat",
+                "columns": {"x": "place"},
+                "repeat": {"t": AFTER_THE_START.tolist()},
+                "noise": noise,
+            },
             "lambda": {"file": "lambda.csv", "noise": noise},
         },
     }
