@@ -13,9 +13,11 @@ import numpy as np
 
 from sciuq_runner import files, metrics
 from sciuq_runner.calibration.base import UNCALIBRATED, Calibrator, Standard, read_standard
+from sciuq_runner.calibration.var import Var
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.predictive import Predictive
 from sciuq_runner.problem import Array, QuantityData, Readings
+from sciuq_runner.seeds import stream
 from sciuq_runner.transforms import Standardisation
 
 METRICS = "metrics.json"
@@ -26,6 +28,7 @@ RECALIBRATING = ".recalibrating"  # is there while a finished run gets another c
 INTERRUPTED = "interrupted"
 NOT_QUANTITIES = (
     *("noise", "parameters", "diagnostics", "pretraining", "baselines", "detection", "cost", "config"),
+    "calibration_size",
     INTERRUPTED,  # whether the run was stopped early: its results are not those of all steps
 )
 """What ``metrics.json`` holds beside the quantities."""
@@ -126,7 +129,10 @@ class Result:
                     values | self.relative_errors(mask, standard) | self.likelihood(mask, standard)
                 )
         for split, mask in self.known_splits.items():
-            found[split]["epistemic_std"] = float(np.sqrt(np.mean(np.square(self.epistemic_std[mask]))))
+            mean, std, reference = self.mean[mask], self.epistemic_std[mask], self.reference[mask]
+            found[split]["epistemic_std"] = float(np.sqrt(np.mean(np.square(std))))
+            if reference.shape == mean.shape and np.isfinite(reference).all():
+                found[split]["epistemic_coverage"] = metrics.coverage(mean, std, reference)
         return found
 
     def relative_errors(self, mask: Array, standard: Standard) -> dict[str, float]:
@@ -229,6 +235,22 @@ class Result:
         }
         return sizes, found
 
+    def study_calibration(
+        self, calibrators: Mapping[str, Calibrator], rng: np.random.Generator
+    ) -> dict[str, dict[str, float]]:
+        """RMSCE on the first split by calibrator and number of readings that it was fitted to, mean over draws of them.
+
+        ``none`` is before calibration, ``train`` one factor fitted to the readings of training, as none should be.
+        """
+        mask = next(iter(self.known_splits.values()))
+        test = self.mean[mask], self.std[mask], self.test_y[mask]
+        sizes, errors = self.rmsce_by_size(calibrators, rng)
+        names = [str(n) for n in sizes]
+        found = {"none": {"0": metrics.rmsce(*test)}}
+        found |= {kind: dict(zip(names, values.mean(1).tolist(), strict=True)) for kind, values in errors.items()}
+        z = self.train.residuals
+        return found | ({"train": {str(len(z)): metrics.rmsce(*test, Var().fit(z))}} if len(z) > 1 else {})
+
     def arrays(self) -> dict[str, Array]:
         """Everything but the calibrated distributions, by name."""
         found = {
@@ -299,6 +321,17 @@ def prediction_arrays(results: Mapping[str, Result]) -> dict[str, Array]:
         f"{name}_{key}": np.asarray(array) for name, item in results.items() for key, array in item.arrays().items()
     }
     return {"quantities": np.array(list(results)), **arrays}
+
+
+def study_calibrations(
+    results: Mapping[str, Result], calibrators: Mapping[str, Calibrator], seed: int
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Calibration error by quantity, calibrator and number of readings, where there is anything to calibrate with."""
+    return {
+        name: item.study_calibration(calibrators, stream(seed, "calibration size"))
+        for name, item in results.items()
+        if calibrators and item.known_splits and len(item.calibration) > 1
+    }
 
 
 @contextmanager

@@ -58,6 +58,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
         read_metrics,
         read_results,
         recalibrating,
+        study_calibrations,
         write_results,
     )
     from sciuq_runner.resume import read_origin
@@ -88,6 +89,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
         kept = {split: values for split, values in known[name].items() if not split.startswith("cal_")}
         fresh = {split: values for split, values in item.evaluate().items() if split.startswith("cal_")}
         known[name] = {**kept, **fresh}
+    known["calibration_size"] = study_calibrations(results, calibrators, seed)
     known["config"]["calibration"] = chosen
     known["config"]["choices"]["calibration"] = ",".join(calibrators) or "none"
     with recalibrating(folder):

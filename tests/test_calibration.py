@@ -17,6 +17,7 @@ from sciuq_runner.calibration.cdf import CDF
 from sciuq_runner.calibration.conformal import Conformal, points_needed
 from sciuq_runner.calibration.crude import Crude
 from sciuq_runner.calibration.var import Var
+from sciuq_runner.results import Held, Result
 from tests.montecarlo import SIGMAS
 
 CALIBRATORS = [Var(), Var("rmsce"), CDF(), Crude(), Conformal()]
@@ -346,3 +347,29 @@ def test_json_round_trip(calibrator):
 def test_files_with_something_else_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         read_standard(values)
+
+
+def test_the_study_of_sizes_agrees_with_calibration_itself():
+    """With all readings there is one draw; before calibration and with the readings of training it is plain RMSCE."""
+    rng = np.random.default_rng(0)
+
+    def held(n: int) -> Held:
+        x = np.linspace(0, 1, n)[:, None]
+        return Held(x, rng.standard_normal((n, 1)), np.zeros((n, 1)), np.full((n, 1), 4.0))
+
+    test, train, calibration = held(500), held(30), held(20)
+    empty = np.zeros_like(test.x)
+    splits = {"id": np.ones(500, dtype=bool)}
+    values = (test.mean, test.std, empty, empty, empty, test.y, test.y)
+    result = Result(("x",), test.x, *values, False, None, splits, train, calibration, {})
+    found = result.study_calibration({"var": Var(), "crude": Crude()}, np.random.default_rng(1))
+
+    def error(standard: Standard = UNCALIBRATED) -> float:
+        return metrics.rmsce(test.mean, test.std, test.y, standard)
+
+    assert found["none"] == {"0": error()}
+    assert found["train"] == {"30": error(Var().fit(train.residuals))}
+    assert list(found["var"]) == list(found["crude"]) == ["2", "5", "10", "20"]
+    for name, calibrator in (("var", Var()), ("crude", Crude())):
+        assert found[name]["20"] == pytest.approx(error(calibrator.fit(calibration.residuals)), rel=1e-9)
+        assert found[name]["20"] < 0.3 * found["none"]["0"]

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from sciuq_runner.assembly import build_calibrators
 from sciuq_runner.detection import EXPLAINED
 from sciuq_runner.reproduction.cells import tables
 from sciuq_runner.reproduction.evidence import COST, Comparison, Evidence, NotEnough
 from sciuq_runner.reproduction.findings_function import METHODS, NETWORKS, NOISES, SIZES
 from sciuq_runner.reproduction.findings_physics import LENGTHS
-from sciuq_runner.seeds import stream
+from sciuq_runner.results import SIZES as CALIBRATION_SIZES
 
 COLOURS = {"better": "tab:green", "within 3 std": "tab:blue", "worse": "tab:red"}
 DPI = 110
@@ -140,17 +139,13 @@ def calibration_size_darcy(evidence: Evidence) -> Figure:
 
 def size_panel(axes: Any, evidence: Evidence, preset: str, choices: tuple[str, ...], quantity: str) -> None:
     """RMSCE against the number of readings or realisations, for every calibrator of a job."""
-    calibrators = build_calibrators(evidence.jobs(preset)[frozenset(choices)].config["calibration"]["by"])
-    curves: dict[str, list[np.ndarray]] = {name: [] for name in calibrators}
-    before: list[float] = []
-    for item in evidence.results(preset, *choices):
-        sizes, errors = item[quantity].rmsce_by_size(calibrators, stream(0, "calibration size"))
-        for name, values in errors.items():
-            curves[name].append(values.mean(1))
-        before.append(next(iter(item[quantity].evaluate().values()))["rmsce"])
-    axes.axhline(np.mean(before), color="k", ls="--", lw=1, label="uncalibrated")
-    for name, found in curves.items():
-        axes.plot(sizes, np.mean(found, axis=0), "o-", ms=3, label=name)
+    study = f"calibration_size/{quantity}"
+    before = evidence.mean(preset, choices, f"{study}/none/0")
+    axes.axhline(before, color="k", ls="--", lw=1, label="uncalibrated")
+    for name in evidence.jobs(preset)[frozenset(choices)].config["calibration"]["by"]:
+        found = {n: evidence.values(preset, choices, f"{study}/{name}/{n}") for n in CALIBRATION_SIZES}
+        shown = {n: statistics.fmean(values) for n, values in found.items() if values}
+        axes.plot(list(shown), list(shown.values()), "o-", ms=3, label=name)
 
 
 def finish_sizes(figure: Figure, panels: Any) -> Figure:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from sciuq_runner import metrics
-from sciuq_runner.calibration.var import Var
 from sciuq_runner.reproduction.evidence import Evidence
 from sciuq_runner.reproduction.statements import Numbers, by_few, finding
 
@@ -150,22 +148,20 @@ def a_learned_prior_makes_networks_alike(evidence: Evidence) -> tuple[bool, Numb
 
 @finding("Section 6.1.1", f"Calibration with at most {FEW} readings reduces the calibration error of SWAG.")
 def few_readings_calibrate_swag(evidence: Evidence) -> tuple[bool, Numbers]:
-    results = [item["u"] for item in evidence.results("calibration_size", "method=swag")]
-    before, after = by_few(results, {"var": Var()}, FEW)
+    before, after = by_few(evidence, "calibration_size", ("method=swag",), "u", ("var",), FEW)
     return after < before, {"before": before, "after": after}
 
 
 @finding("Section 6.1.1", "Calibrating with the training readings makes most methods worse.")
 def training_readings_do_not_calibrate(evidence: Evidence) -> tuple[bool, Numbers]:
-    rises = {}
-    for method in METHODS:
-        found = []
-        for item in evidence.results("calibration_size", f"method={method}"):
-            result = item["u"]
-            mean, std, y = (part[result.splits["id"]] for part in (result.mean, result.std, result.test_y))
-            standard = Var().fit(result.train.residuals)
-            found.append(metrics.rmsce(mean, std, y, standard) - metrics.rmsce(mean, std, y))
-        rises[method] = float(np.mean(found))
+    calibrated, before = (
+        {
+            method: evidence.mean("calibration_size", f"method={method}", f"calibration_size/u/{name}")
+            for method in METHODS
+        }
+        for name in ("train/32", "none/0")
+    )
+    rises = {method: calibrated[method] - before[method] for method in METHODS}
     return sum(value > 0 for value in rises.values()) > len(rises) / 2, rises
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from sciuq_runner.reproduction.evidence import Evidence
-from sciuq_runner.reproduction.statements import Numbers, epistemic_coverage, finding, reduced
+from sciuq_runner.reproduction.statements import Numbers, finding, reduced
 
 LENGTHS = ("ood_0.1", "ood_0.15", "ood_0.2", "id", "ood_0.3", "ood_0.35", "ood_0.4")
 OPERATOR_SPLITS = ("id", "ood_0.15")
@@ -226,11 +226,7 @@ def other_fields_are_harder(evidence: Evidence) -> tuple[bool, Numbers]:
     "prior does not, for both quantities.",
 )
 def only_networks_cover_other_fields(evidence: Evidence) -> tuple[bool, Numbers]:
-    found = {}
-    for model in ("pa_bnn_fp", "pa_gan_fp"):
-        results = evidence.results("darcy_noisy", f"model={model}", "problem.new_length=0.2")
-        for quantity in ("log_lambda", "u"):
-            found[f"{model} {quantity}"] = float(np.mean([epistemic_coverage(item[quantity]) for item in results]))
+    found = fields(evidence, "ood", "epistemic_coverage")
     return all((value >= 0.8) == key.startswith("pa_bnn_fp") for key, value in found.items()), found
 
 

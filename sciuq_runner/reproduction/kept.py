@@ -7,7 +7,7 @@ where a finding or a figure reads them, predictions in single precision. Where o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,10 @@ from sciuq_runner.record import FINISHED, Record
 from sciuq_runner.report.runs import Run, in_folder
 from sciuq_runner.reproduction.evidence import Evidence
 from sciuq_runner.reproduction.jobs import Job, jobs_of
-from sciuq_runner.results import METRICS, PREDICTIONS, Result, prediction_arrays
+from sciuq_runner.results import METRICS, PREDICTIONS, prediction_arrays
 
-PREDICTED = ("calibration_size", "network_size", "spde_clean", "spde_noisy", "darcy_noisy")
-"""Presets whose predictions findings and figures read; all others are judged by their metrics."""
+PREDICTED = {"network_size": ("u",), "spde_noisy": ("u_eigenvalues", "lambda_eigenvalues")}
+"""Presets whose predictions figures read, and of which quantities; all else is judged by metrics."""
 
 ELSEWHERE = "tracking"
 """The part of a configuration that names places on a machine."""
@@ -37,18 +37,17 @@ def kept_runs(folder: Path) -> list[Run]:
 
 def keep(runs: Sequence[Run], found: Sequence[Job], folder: Path) -> int:
     """Keep the last finished run of every job and seed, in place of an earlier one; how many were added."""
+    finished = sorted((run for run in runs if run.status == FINISHED), key=lambda run: run.started)
+    newest = {run.tags.get(TAG): run for run in finished}
+    seeds = sorted({int(run.seed) for run in finished if run.seed.isdigit()})
     known = {run.folder: run.started for run in kept_runs(folder)}
-    hashes = {job.hash(0) for name in PREDICTED for job in jobs_of(name, found[0].fidelity)} if found else set()
+    read = {job.hash(0): PREDICTED[name] for name in PREDICTED for job in jobs_of(name, found[0].fidelity)}
     count = 0
     for job in found:
-        newest: dict[str, Run] = {}
-        for run in sorted(runs, key=lambda run: run.started):
-            if run.status == FINISHED and run.seed.isdigit() and run.tags.get(TAG) == job.hash(int(run.seed)):
-                newest[run.seed] = run
-        for seed, run in newest.items():
-            place = folder / name_of(job) / seed
-            if known.get(str(place.resolve()), 0.0) < run.started:
-                write(run, place, predictions=job.hash(0) in hashes)
+        for run, seed in ((newest.get(job.hash(seed)), seed) for seed in seeds):
+            place = folder / name_of(job) / str(seed)
+            if run is not None and known.get(str(place.resolve()), 0.0) < run.started:
+                write(run, place, read.get(job.hash(0), ()))
                 count += 1
     return count
 
@@ -58,25 +57,22 @@ def name_of(job: Job) -> str:
     return "_".join([job.preset, *(text.partition("=")[2] for text in job.choices)])
 
 
-def write(run: Run, place: Path, *, predictions: bool) -> None:
-    """One run; ``metrics.json`` comes last, as in every run folder."""
+def write(run: Run, place: Path, quantities: Sequence[str]) -> None:
+    """One run, with predictions of some quantities; ``metrics.json`` comes last, as in every run folder."""
     content = run.file(METRICS)
     if content is None:
         raise ConfigError(f"{run.name} has lost its {METRICS}: remove it from MLflow, and it will be run again.")
     metrics: dict[str, Any] = json.loads(content)
     metrics["config"] = {key: value for key, value in metrics["config"].items() if key != ELSEWHERE}
-    if predictions:
-        arrays = prediction_arrays(bare(Evidence([run], run.params["fidelity"]).predictions(run)))
+    predicted = Evidence([run], run.params["fidelity"]).predictions(run) if quantities else {}
+    if predicted:
+        # Calibrated distributions can be fitted again.
+        arrays = prediction_arrays({name: replace(predicted[name], standards={}) for name in quantities})
         files.write_npz(place / PREDICTIONS, {name: single(array) for name, array in arrays.items()})
     tags = {key: value for key, value in run.tags.items() if key != RUN_FOLDER and not key.startswith("mlflow.")}
     params = {key: value for key, value in run.params.items() if not key.startswith(ELSEWHERE)}
     Record(run.name, tags, params, round(1000 * run.started), status=FINISHED).write(place)
     files.write_json(place / METRICS, metrics)
-
-
-def bare(results: Mapping[str, Result]) -> dict[str, Result]:
-    """Predictions without calibrated distributions, which can be fitted again."""
-    return {name: replace(item, standards={}) for name, item in results.items()}
 
 
 def single(array: np.ndarray) -> np.ndarray:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from sciuq_runner import metrics
-from sciuq_runner.assembly import build_calibrators
-from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.reproduction.evidence import Evidence, NotEnough
-from sciuq_runner.results import Result
-from sciuq_runner.seeds import stream
+from sciuq_runner.results import SIZES
 
 Answer = Literal["confirmed", "not confirmed", "not enough runs"]
 Numbers = Mapping[str, float]
@@ -61,21 +56,17 @@ def outcome(item: Finding, evidence: Evidence) -> Outcome:
     return Outcome(item, "confirmed" if holds else "not confirmed", numbers)
 
 
-def by_few(results: Iterable[Result], calibrators: Mapping[str, Calibrator], most: int) -> tuple[float, float]:
+def by_few(
+    evidence: Evidence, preset: str, choices: Sequence[str], quantity: str, calibrators: Iterable[str], most: int
+) -> tuple[float, float]:
     """RMSCE before, and the lowest mean over seeds after calibration with at most so many readings."""
-    before, after = [], []
-    for result in results:
-        sizes, errors = result.rmsce_by_size(calibrators, stream(0, "calibration size"))
-        kept = [i for i, n in enumerate(sizes) if n <= most]
-        after.append(np.array([values.mean(1)[kept] for values in errors.values()]))
-        mask = next(iter(result.known_splits.values()))
-        before.append(metrics.rmsce(result.mean[mask], result.std[mask], result.test_y[mask]))
-    return float(np.mean(before)), float(np.mean(after, axis=0).min())
-
-
-def epistemic_coverage(result: Result) -> float:
-    """The share of all points at which the 95 % epistemic band holds the clean reference."""
-    return metrics.coverage(result.mean, result.epistemic_std, result.reference)
+    study, after = f"calibration_size/{quantity}", []
+    for metric in (f"{study}/{name}/{n}" for name in calibrators for n in SIZES if n <= most):
+        with suppress(NotEnough):  # fewer readings may have been held out
+            after.append(evidence.mean(preset, choices, metric))
+    if not after:
+        raise NotEnough
+    return evidence.mean(preset, choices, f"{study}/none/0"), min(after)
 
 
 def reduced(
@@ -84,10 +75,8 @@ def reduced(
     """Whether calibration with at most ten divides the calibration error by a factor, for some job and quantity."""
     found = {}
     for choices in jobs:
-        results = evidence.results(preset, *choices)
-        (job,) = [item for key, item in evidence.jobs(preset).items() if key == frozenset(choices)]
-        calibrators = build_calibrators(job.config["calibration"]["by"])
+        calibrators = evidence.jobs(preset)[frozenset(choices)].config["calibration"]["by"]
         for quantity in quantities:
-            before, after = by_few([item[quantity] for item in results], calibrators, 10)
+            before, after = by_few(evidence, preset, choices, quantity, calibrators, 10)
             found[f"{' '.join(text.partition('=')[2] for text in choices)} {quantity}"] = before / after
     return max(found.values()) >= factor, found

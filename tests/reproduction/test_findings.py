@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
-import numpy as np
 import pytest
 
-from sciuq_runner.problem import QuantityData, Readings
 from sciuq_runner.reproduction.evidence import Evidence, NotEnough
 from sciuq_runner.reproduction.findings import judge
 from sciuq_runner.reproduction.jobs import Job
 from sciuq_runner.reproduction.statements import FINDINGS, outcome
-from sciuq_runner.results import Held, Result
 
 Value = Callable[[frozenset[str], str], float]
 """A number for the preset and choices of a job, all words together, and a metric."""
@@ -22,20 +18,14 @@ Value = Callable[[frozenset[str], str], float]
 class Made:
     """Numbers instead of runs."""
 
-    def __init__(self, value: Value | None = None, result: Result | None = None, **by_model: Result) -> None:
-        self.value, self.result, self.by_model = value, result, by_model
+    def __init__(self, value: Value | None = None) -> None:
+        self.value = value
 
     def mean(self, preset: str, choices: str | Iterable[str], metric: str) -> float:
         if self.value is None:
             raise NotEnough
         words = [choices] if isinstance(choices, str) else list(choices)
         return self.value(frozenset([preset, *(word.partition("=")[2] for word in words)]), metric)
-
-    def results(self, preset: str, *choices: str) -> list[dict[str, Any]]:
-        result = self.by_model.get(choices[0].partition("=")[2], self.result)
-        if result is None:
-            raise NotEnough
-        return [dict.fromkeys(("u", "lambda", "log_lambda"), result)] * 2
 
     def jobs(self, preset: str) -> dict[frozenset[str], Job]:
         by = {"var": {"_target_": "sciuq_runner.calibration.var.Var"}}
@@ -135,6 +125,15 @@ def lengths(sign: float) -> Value:
     return value
 
 
+def calibrated(after: float, train: float = 1.0) -> Value:
+    """Calibration errors of 1 before, and of something else after calibration with ten readings, or with training's."""
+
+    def value(words: frozenset[str], metric: str) -> float:
+        return 1.0 if metric.endswith("/none/0") else train if "/train/" in metric else after
+
+    return value
+
+
 METRICS: dict[str, tuple[Value, Value]] = {  # numbers that confirm, and numbers that do not
     "hmc_grows_with_noise": (outside_alone, lambda words, metric: 1.0),
     "hmc_grows_with_fewer_readings": (outside_alone, lambda words, metric: 1.0),
@@ -189,6 +188,11 @@ METRICS: dict[str, tuple[Value, Value]] = {  # numbers that confirm, and numbers
     "ensembles_beat_members": (operators(1.1, 1.5), operators(1.1, 1.49)),
     "members_disagree_outside": (by_metric(id=1.0, **{"ood_0.15": 2.0}), by_metric(id=2.0, **{"ood_0.15": 1.0})),
     "scores_follow_the_error": (lengths(1.0), lengths(-1.0)),
+    "few_readings_calibrate_swag": (calibrated(0.9), calibrated(1.1)),
+    "training_readings_do_not_calibrate": (calibrated(1.0, train=1.1), calibrated(1.0, train=0.9)),
+    "few_realisations_calibrate": (calibrated(1 / 3.1), calibrated(1 / 2.9)),
+    "few_readings_calibrate_fields": (calibrated(1 / 2.1), calibrated(1 / 1.9)),
+    "only_networks_cover_other_fields": (ranked("pa_gan_fp", low=0.7, high=0.9), by_metric(coverage=0.9)),
 }
 
 
@@ -214,59 +218,8 @@ def test_numbers_can_confirm_a_finding_and_refute_it(name):
     assert outcome(FINDINGS[name], Made()).answer == "not enough runs"
 
 
-def predicted(std: float, train: float = 1.0, epistemic: float = 0.0) -> Result:
-    """Predictions of zero with some standard deviation for values of spread one; those of training have another."""
-    rng = np.random.default_rng(0)
-
-    def held(n: int, scale: float) -> Held:
-        x = np.linspace(0, 1, n)[:, None]
-        return Held(x, scale * rng.standard_normal((n, 1)), np.zeros((n, 1)), np.full((n, 1), std))
-
-    test = held(2000, 1.0)
-    empty, spread = np.zeros_like(test.x), np.full_like(test.x, epistemic)
-    splits = {"id": np.ones(len(test.x), dtype=bool)}
-    readings = Readings(test.x, test.y)
-    data = QuantityData(readings, readings, test.y, splits, readings, readings, ("x",))
-    return Result(
-        data.coordinates, test.x, test.mean, test.std, spread, empty, empty, test.y, test.y, False, None, splits,
-        held(200, train), held(50, 1.0), {},
-    )  # fmt: skip
-
-
-PREDICTIONS = {
-    "few_readings_calibrate_swag": (predicted(4.0), predicted(1.0)),
-    "training_readings_do_not_calibrate": (predicted(1.0, train=0.2), predicted(4.0)),
-    "few_realisations_calibrate": (predicted(4.0), predicted(1.2)),
-    "few_readings_calibrate_fields": (predicted(4.0), predicted(1.1)),
-}
-
-
-OTHER_FIELDS = "only_networks_cover_other_fields"
-
-
-@pytest.mark.parametrize("name", PREDICTIONS)
-def test_predictions_can_confirm_a_finding_and_refute_it(name):
-    for result, answer in zip(PREDICTIONS[name], ("confirmed", "not confirmed"), strict=True):
-        assert outcome(FINDINGS[name], Made(result=result)).answer == answer
-    assert outcome(FINDINGS[name], Made()).answer == "not enough runs"
-
-
-def test_other_fields_are_to_be_covered_by_networks_and_not_by_a_learned_prior():
-    """Epistemic bands: wide ones of the noise cover everything."""
-    wide, narrow = predicted(4.0, epistemic=1.0), predicted(4.0, epistemic=0.2)
-    for networks, learned, answer in (
-        (wide, narrow, "confirmed"),
-        (wide, wide, "not confirmed"),
-        (narrow, narrow, "not confirmed"),
-    ):
-        found = outcome(FINDINGS[OTHER_FIELDS], Made(pa_bnn_fp=networks, pa_gan_fp=learned))
-        assert found.answer == answer
-        assert len(found.numbers) == 4
-    assert outcome(FINDINGS[OTHER_FIELDS], Made(pa_bnn_fp=wide)).answer == "not enough runs"
-
-
 def test_every_finding_is_tested_and_without_runs_none_is_decided():
-    assert set(METRICS) | set(PREDICTIONS) | {OTHER_FIELDS} == set(FINDINGS)
+    assert set(METRICS) == set(FINDINGS)
     assert {item.answer for item in judge(Made())} == {"not enough runs"}
 
 
