@@ -82,6 +82,15 @@ def test_at_the_start_the_equation_does_not_hold_at_both_ends():
         assert np.abs(problem.source(ends)).max() < 0.004
 
 
+def test_histories_of_the_source_are_of_all_times_but_of_no_corner():
+    f = MixedPDE().history(np.random.default_rng(0), 3)["f"]
+    assert len(f.x) == 6 * 21
+    assert (np.abs(f.x[f.x[:, 0] == 0][:, 1]) < 1).all()
+    assert (f.x[:, 0] == 0).sum() == 19
+    first = f.y.reshape(6, 21, 3)
+    assert (first == first[0]).all()
+
+
 def test_a_seed_draws_noise_and_no_places():
     one, two = dataset(0), dataset(1)
     for name in one:

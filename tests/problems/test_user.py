@@ -72,6 +72,7 @@ def mixed_twin(folder: Path, case: str) -> tuple[Problem, dict[str, Any]]:
                 "file": "f.mat",
                 "columns": {"x": "place"},
                 "repeat": {"t": AFTER_THE_START.tolist()},
+                "drift": twin.drift,
                 "noise": noise,
             },
             "lambda": {"file": "lambda.csv", "noise": noise},
