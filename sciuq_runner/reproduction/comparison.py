@@ -9,6 +9,7 @@ from importlib import resources
 import yaml
 
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.identity import COMMIT
 from sciuq_runner.report.runs import FINISHED, Run
 from sciuq_runner.report.tables import by_number
 from sciuq_runner.reproduction.cells import Table, tables
@@ -70,7 +71,7 @@ class Paper:
 
     def origin(self) -> str:
         """What the numbers were made from."""
-        commits = sorted({run.tags.get("git_commit", "unknown")[:12] for run in self.runs})
+        commits = sorted({run.tags.get(COMMIT, "unknown")[:12] for run in self.runs})
         seeds = sorted({run.seed for run in self.runs}, key=by_number)
         seconds = sum(run.metrics.get("cost/total_s", 0.0) for run in self.runs)
         return (

@@ -79,18 +79,23 @@ class Evidence:
     def predictions(self, run: Run) -> dict[str, Result]:
         """The predictions of a run, empty where its files are gone."""
         if id(run) not in self._results:
-            files = {name: run.file(name) for name in (PREDICTIONS, CALIBRATION)}
-            with tempfile.TemporaryDirectory(prefix="sciuq_") as folder:
-                for name, content in files.items():
-                    if content is not None:
-                        (Path(folder) / name).write_bytes(content)
-                self._results[id(run)] = read_results(Path(folder)) if files[PREDICTIONS] is not None else {}
+            self._results[id(run)] = predictions_of(run)
         return self._results[id(run)]
 
     @property
     def used(self) -> list[Run]:
         """All runs that anything was read from so far."""
         return list({id(run): run for runs in self._runs.values() for run in runs}.values())
+
+
+def predictions_of(run: Run) -> dict[str, Result]:
+    """The predictions of a run, empty where its files are gone."""
+    files = {name: run.file(name) for name in (PREDICTIONS, CALIBRATION)}
+    with tempfile.TemporaryDirectory(prefix="sciuq_") as folder:
+        for name, content in files.items():
+            if content is not None:
+                (Path(folder) / name).write_bytes(content)
+        return read_results(Path(folder)) if files[PREDICTIONS] is not None else {}
 
 
 def number(run: Run, metric: str) -> float | None:

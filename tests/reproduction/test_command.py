@@ -218,7 +218,7 @@ MISTAKES = {
     "number": (["--seeds", "many"], "invalid int value: 'many'"),
     "fidelity": (["--fidelity", "high"], "invalid choice: 'high'"),
     "option": (["--sedes", "3"], "unrecognized arguments: --sedes"),
-    "keep": (["--keep", __file__], "is a file: name a folder"),
+    "keep": (["--keep", f"{__file__}/kept"], "cannot be written (Not a directory): name a folder"),
 }
 
 
@@ -272,7 +272,7 @@ def test_a_real_job_runs_once_is_known_the_next_time_and_stays_in_a_folder_of_it
     assert len(list(here.glob("runs/*"))) == 1
 
     (kept,) = kept_runs(here / "kept")
-    assert Path(kept.folder) == here / "kept" / "function_unknown_la" / "0"
+    assert Path(kept.folder) == here / "kept" / "smoke" / "function_unknown_la" / "0"
     (original,) = reproduction.recorded()
     assert kept.metrics == original.metrics
     assert kept.tags["git_commit"] == original.tags["git_commit"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sciuq_runner.identity import RUN_FOLDER
+from sciuq_runner.identity import COMMIT, RUN_FOLDER
 from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction import page
 from sciuq_runner.reproduction.comparison import build
@@ -33,12 +33,12 @@ def result() -> Result:
 def finished(job: Job, folder: Path, seed: int = 0, started: float = 1000.0) -> Run:
     """A run with its files."""
     folder.mkdir()
-    config = {**job.config, "seed": seed, "tracking": {"artifacts": PLACE}}
+    config = {**job.config, "seed": seed, "tracking": {"artifacts": PLACE}, "trust": [PLACE]}
     content = {"u": {"id": {"rl2e": started}}, "config": {**config, "choices": {"fidelity": job.fidelity}}}
     (folder / METRICS).write_text(json.dumps(content))
     write_results(folder, {"u": result()})
-    run = fake_run(job, seed, {"u/id/rl2e": started}, tracking__artifacts=PLACE)
-    tags = {**run.tags, RUN_FOLDER: PLACE, "mlflow.source.name": PLACE, "git_commit": "abc"}
+    run = fake_run(job, seed, {"u/id/rl2e": started}, tracking__artifacts=PLACE, trust=PLACE)
+    tags = {**run.tags, RUN_FOLDER: PLACE, "mlflow.source.name": PLACE, "mine": PLACE, COMMIT: "abc"}
     return replace(run, tags=tags, started=started, file=reader(folder))
 
 
@@ -46,30 +46,55 @@ def reader(folder: Path) -> Callable[[str], bytes | None]:
     return lambda name: (folder / name).read_bytes() if (folder / name).is_file() else None
 
 
+def kept(folder: Path) -> set[float]:
+    """The numbers that tell kept runs apart."""
+    return {run.metrics["u/id/rl2e"] for run in kept_runs(folder)}
+
+
 def test_the_last_run_of_a_job_is_kept_without_places_and_with_what_is_read_of_it(tmp_path):
     with_arrays, without = jobs_of("network_size", "smoke")[0], jobs_of("forward_n15", "smoke")[0]
     runs = [finished(with_arrays, tmp_path / "a"), finished(without, tmp_path / "b", started=2000.0)]
-    assert keep(runs, [with_arrays, without], tmp_path / "kept") == 2
-    assert not any(PLACE in path.read_text() for path in (tmp_path / "kept").rglob("*.json"))
-    found = {run.metrics["u/id/rl2e"]: run for run in kept_runs(tmp_path / "kept")}
+    folder = tmp_path / "kept"
+    keep(runs, [with_arrays, without], folder)
+    (folder / "README.md").write_text("no run")
+    assert not any(PLACE in path.read_text() for path in folder.rglob("*.json"))
+    found = {run.metrics["u/id/rl2e"]: run for run in kept_runs(folder)}
     assert set(found) == {1000.0, 2000.0}
-    assert found[2000.0].tags["git_commit"] == "abc"
+    assert found[2000.0].tags[COMMIT] == "abc"
     assert found[2000.0].file(PREDICTIONS) is None
-    (kept,) = Evidence(list(found.values()), "smoke").results("network_size", *with_arrays.choices)
-    np.testing.assert_allclose(kept["u"].mean, result().mean, rtol=1e-6)
-    assert kept["u"].mean.dtype == np.float32
+    (predicted,) = Evidence(list(found.values()), "smoke").results("network_size", *with_arrays.choices)
+    np.testing.assert_allclose(predicted["u"].mean, result().mean, rtol=1e-6)
+    assert predicted["u"].mean.dtype == np.float32
     assert read_results(tmp_path / "a")["u"].mean.dtype == np.float64
 
-    assert keep(runs, [with_arrays, without], tmp_path / "kept") == 0  # there already
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")}
+    keep(runs, [with_arrays, without], folder)  # there already
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")} == before
     again = finished(without, tmp_path / "c", started=3000.0)
-    assert keep([*runs, again], [with_arrays, without], tmp_path / "kept") == 1  # in place of the earlier one
-    assert {run.metrics["u/id/rl2e"] for run in kept_runs(tmp_path / "kept")} == {1000.0, 3000.0}
+    keep([*runs, again], [with_arrays, without], folder)  # in place of the earlier one
+    assert kept(folder) == {1000.0, 3000.0}
 
 
-def test_only_finished_runs_with_the_present_settings_are_kept(tmp_path):
+def test_runs_of_another_fidelity_stay(tmp_path):
+    smoke, quick = (jobs_of("forward_n15", fidelity)[0] for fidelity in ("smoke", "quick"))
+    keep([finished(quick, tmp_path / "a", started=1.0)], [quick], tmp_path / "kept")
+    keep([finished(smoke, tmp_path / "b", started=2.0)], [smoke], tmp_path / "kept")
+    assert kept(tmp_path / "kept") == {1.0, 2.0}
+
+
+def test_only_whole_runs_with_the_present_settings_are_kept(tmp_path, caplog):
     job, other = jobs_of("forward_n15", "smoke")
     run = finished(job, tmp_path / "a")
-    assert keep([replace(run, status="KILLED"), run], [other], tmp_path / "kept") == 0
+    keep([replace(run, status="KILLED"), run], [other], tmp_path / "kept")
+    keep([replace(run, status="KILLED")], [job], tmp_path / "kept")
+    assert not caplog.text
+    content = json.loads((tmp_path / "a" / METRICS).read_text())
+    content["config"]["calibration"] = {"by": {}, "n": 7}  # calibrated anew since
+    (tmp_path / "a" / METRICS).write_text(json.dumps(content))
+    for damaged in (run, replace(run, file=lambda name: b"{"), replace(run, file=lambda name: None)):
+        keep([damaged], [job], tmp_path / "kept")
+        assert "is not kept" in caplog.text
+        caplog.clear()
     assert kept_runs(tmp_path / "kept") == []
 
 
