@@ -42,6 +42,7 @@ class Darcy(Problem):
     the operator between them is learned. Both are standardised: every value less its mean and over its standard
     deviation among the pairs, at its place (``standardise=pointwise``) or everywhere (``shared``); ``target=log_u``
     takes the logarithm of u before. All that is predicted is in the original units of u and :math:`\log\lambda`.
+    Heads of the pairs are read in every ``stride``-th cell along both sides.
     Turning a medium over, from y to 1 - y, turns the flow over: with ``mirror`` every pair that was solved is learned
     from in both positions.
 
@@ -49,7 +50,9 @@ class Darcy(Problem):
       ``n_lambda`` random places and interpolated. Pairs may have noise in u (``train_noise``, in units of the standard
       deviation of u), else the model may be off by ``tolerance``.
     - ``noisy``: one new field of correlation length ``new_length`` has been read at ``n_lambda`` places, and its u at
-      ``n_u``, with noise of scale ``noise_scale`` in standardised units; wanted are both everywhere.
+      ``n_u``, with noise of scale ``noise_scale`` in standardised units; wanted are both everywhere. The operator sees
+      a conductivity in every ``input_stride``-th cell along both sides: a sampler then asks the prior for a fourth of
+      the values, or fewer.
 
     ``data_seed`` draws pairs and test functions, ``seed`` the new field and the noise; so what is learned from the
     pairs serves all seeds.
@@ -67,6 +70,7 @@ class Darcy(Problem):
     tolerance: Positive = 0.05
     train_noise: NonNegative = 0.0
     stride: Count = 1
+    input_stride: Count = 1
     test_lengths: list[Positive] = field(default_factory=lambda: [0.25, 0.15])
     n_test: Count = 100
     n_calibration: Annotated[int, Ge(0)] = 50
@@ -85,6 +89,10 @@ class Darcy(Problem):
             raise ValueError(f"n_terms={self.n_terms} is more than the {self.n_grid**2} values of a field.")
         if self.case == "clean" and not self.test_lengths:
             raise ValueError("test_lengths should name at least one correlation length.")
+        if self.case == "clean" and self.input_stride > 1:
+            raise ValueError(
+                f"input_stride={self.input_stride} is for noisy: in clean, operators see the whole grid; use 1."
+            )
         cells, least = self.n_grid**2, 3 if self.case == "clean" else 1
         left = cells - (self.n_calibration + self.n_validation if self.case == "noisy" else 0)
         if self.n_lambda is not None and not least <= self.n_lambda <= left:
@@ -164,9 +172,9 @@ class Darcy(Problem):
 
     def transforms(self) -> Mapping[str, Standardisation]:
         x, shared = self.grid.points, self.standardise == "shared"
-        logarithm, u = self.known
+        (logarithm, u), seen = self.known, self.sensors
         return {
-            INPUT: Standardisation.fit(x, logarithm, False, shared),
+            INPUT: Standardisation.fit(x[seen], logarithm[seen], False, shared),
             OUTPUT: Standardisation.fit(x, u, self.target == "log_u", shared),
         }
 
@@ -175,9 +183,13 @@ class Darcy(Problem):
         if self.train_noise:
             u = self.with_noise(u, self.transforms()[OUTPUT], self.train_noise, stream(self.data_seed, "noise"))
         read = self.cells(self.stride)
-        return Readings(
-            self.grid.points[read], self.both_ways(u)[read], random=True, inputs=self.both_ways(logarithm).T
-        )
+        inputs = self.both_ways(logarithm)[self.sensors].T
+        return Readings(self.grid.points[read], self.both_ways(u)[read], random=True, inputs=inputs)
+
+    @property
+    def sensors(self) -> Array:
+        """The cells in which the operator sees a conductivity."""
+        return self.cells(self.input_stride)
 
     def cells(self, stride: int) -> Array:
         """Every so many cells along both sides."""

@@ -424,6 +424,7 @@ CHANGES = {
     "fewer pairs": (BNN_FP, replace(NOISY, n_pairs=23)),
     "target": (BNN_FP, replace(NOISY, target="log_u")),
     "points": (BNN_FP, replace(NOISY, stride=2)),
+    "sensors": (BNN_FP, replace(NOISY, input_stride=2)),
     "network": (replace(BNN_FP, operator=replace(TINY, n_modes=15)), NOISY),
     "training": (replace(BNN_FP, training=replace(BRIEF, n_steps=7)), NOISY),
     "number": (replace(BNN_FP, n_operators=2), replace(NOISY, n_u=0)),

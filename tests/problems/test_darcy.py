@@ -372,6 +372,23 @@ def test_heads_of_pairs_can_be_read_at_some_cells_only():
     assert data.test.y.shape == (64, 8)
 
 
+def test_operators_of_one_field_can_see_it_in_some_cells_only():
+    """Its readings may be in any cell, in the units of the cells around."""
+    noisy = replace(SMALL, case="noisy", n_u=3, n_lambda=4)
+    whole, some = noisy.pairs(), replace(noisy, input_stride=3).pairs()
+    seen = np.arange(64).reshape(8, 8)[::3, ::3].ravel()
+    np.testing.assert_array_equal(some.inputs, whole.inputs[:, seen])
+    np.testing.assert_array_equal(some.y, whole.y)
+    x, transform = Grid(8).points, replace(noisy, input_stride=3).transforms()[INPUT]
+    np.testing.assert_array_equal(transform.x, x[seen])
+    for mine, theirs in zip(transform.at(x), noisy.transforms()[INPUT].at(x), strict=True):
+        np.testing.assert_allclose(mine[seen], theirs[seen])
+    field = replace(noisy, input_stride=3).dataset(stream(0, "data"))[INPUT]
+    np.testing.assert_array_equal(field.reference, noisy.dataset(stream(0, "data"))[INPUT].reference)
+    with pytest.raises(ValueError, match="input_stride=3 is for noisy"):
+        replace(SMALL, input_stride=3)
+
+
 def test_pairs_are_standard_in_their_own_units():
     """At every place, or with one mean and deviation for all."""
     for problem in (SMALL, replace(SMALL, target="log_u"), replace(SMALL, standardise="shared")):
