@@ -34,7 +34,7 @@ class DeepONet(OperatorModel):
     channels: list[Count] = field(default_factory=lambda: [16, 32, 64])
     width: Count = 128
     depth: Count = 2
-    activation: Activation = "relu"
+    activation: Activation = "gelu"
     trunk_width: Count = 128
     trunk_depth: Count = 3
     trunk_activation: Activation = "tanh"
