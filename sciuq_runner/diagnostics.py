@@ -17,6 +17,8 @@ def convergence(members: Array, n_chains: int) -> dict[str, float]:
     """
     from pyro.ops.stats import effective_sample_size, split_gelman_rubin  # Pyro's are tested against Stan's
 
+    if not members.size:
+        return {}
     chains = torch.as_tensor(members).reshape(n_chains, -1, *members.shape[1:]).flatten(2)
     moving = chains.flatten(0, 1).std(0) > 0  # a value that the model fixes, such as a boundary value, cannot disagree
     if chains.shape[1] < 4 or not moving.any():
@@ -40,6 +42,11 @@ def convergence_warnings(found: dict[str, float]) -> list[str]:
         warnings.append(
             f"The chains do not agree on the predictions (R-hat {found['rhat_max']:.2f}, good is below "
             f"{GOOD_RHAT}): try more method.n_burn and method.n_samples."
+        )
+    if found.get("rhat_numbers", 1.0) > GOOD_RHAT:
+        warnings.append(
+            f"Learned scales or unknown numbers have not settled (R-hat {found['rhat_numbers']:.2f}, good is below "
+            f"{GOOD_RHAT}): they still move when the chains end, however well these agree; try more method.n_burn."
         )
     if found.get("ess_min", GOOD_ESS) < GOOD_ESS:
         warnings.append(

@@ -93,7 +93,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     detection = {} if detector is None else detect(detector, target, posterior, dataset, predictives, folder)
     save_emulator(folder / "model", run.config, target, posterior, calibrations(found), detector)
     gold = {} if isinstance(run.method, GP) else gold_standard(settings.gold, target, dataset, settings.seed)
-    diagnostics, warnings = judge(posterior, predictives)
+    diagnostics, warnings = judge(target, posterior, predictives)
     cost = {
         "train_s": trained - started,
         "total_s": 0.0,
@@ -275,14 +275,23 @@ def share_threads(target: Target, threads: int | None) -> None:
     workers.set(available if small else 1)
 
 
-def judge(posterior: Posterior, predictives: Mapping[str, Predictive]) -> tuple[dict[str, float], list[str]]:
-    """Diagnostics of the method and of its chains, with what to say about them."""
+def judge(
+    target: Target, posterior: Posterior, predictives: Mapping[str, Predictive]
+) -> tuple[dict[str, float], list[str]]:
+    """Diagnostics of the method and of its chains, with what to say about them.
+
+    Learned scales and unknown numbers count by themselves: chains that agree on all predictions may still be on their
+    way with a scale.
+    """
     found = dict(posterior.diagnostics)
     if posterior.n_chains:
         parts = [convergence(item.members, posterior.n_chains) for item in predictives.values()]
         if all(parts):
             found["rhat_max"] = max(part["rhat_max"] for part in parts)
             found["ess_min"] = min(part["ess_min"] for part in parts)
+        settled = convergence(target.numbers(posterior.theta)[..., None].cpu().numpy(), posterior.n_chains)
+        if settled:
+            found["rhat_numbers"] = settled["rhat_max"]
     return found, posterior.warnings + (convergence_warnings(found) if posterior.n_chains else [])
 
 

@@ -178,6 +178,10 @@ class Target:
         """What the model's functions depend on, ``[M, n_weights]``."""
         return theta[:, : self.n_weights]
 
+    def numbers(self, theta: Tensor) -> Tensor:
+        """Unknown numbers of the problem and logarithms of learned scales, ``[M, n]``."""
+        return theta[:, self.n_weights - self.model.n_scalars :]
+
     def log_noise_scales(self, theta: Tensor) -> Tensor:
         """Log of the learned noise scales, ``[M, len(noise_groups)]``."""
         return theta[:, self.n_weights : self.n_weights + len(self.noise_groups)]

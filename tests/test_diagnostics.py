@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
+import torch
 
 from sciuq_runner.diagnostics import convergence, convergence_warnings
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.pipeline import judge
+from sciuq_runner.problem import InverseGamma, Noise
+from tests.exact import linear_regression
 
 RNG = np.random.default_rng(0)
 
@@ -46,6 +55,40 @@ def test_a_fixed_value_hides_nothing_and_stuck_chains_are_seen():
 
 def test_few_effective_samples_are_said_in_words():
     assert any("only 12 effective" in text for text in convergence_warnings({"rhat_max": 1.0, "ess_min": 12.0}))
+
+
+def test_a_scale_that_still_moves_in_all_chains_is_seen_and_said():
+    """Chains that rise together agree with each other; their halves do not."""
+    rising = 0.01 * RNG.standard_normal((4, 250)) + np.linspace(0, 0.15, 250)
+    found = convergence(rising.reshape(-1, 1, 1), n_chains=4)
+    assert found["rhat_max"] > 1.5
+    texts = convergence_warnings({"rhat_max": 1.0, "rhat_numbers": found["rhat_max"]})
+    assert any("have not settled" in text for text in texts)
+    assert convergence_warnings({"rhat_max": 1.0, "rhat_numbers": 1.01}) == []
+
+
+def test_numbers_without_any_have_no_convergence():
+    assert convergence(RNG.standard_normal((400, 0, 1)), n_chains=4) == {}
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_learned_scales_are_judged_by_themselves(learned):
+    """A scale that is moved apart in one chain is seen, although no prediction knows of it."""
+    noise = Noise("learned", 0.3, hyperprior=InverseGamma(2.0, 1.0)) if learned else None
+    target = linear_regression(noise=noise).target
+    posterior = HMC(n_chains=2, n_burn=100, n_samples=400, n_leapfrog=10).run(
+        target, torch.Generator().manual_seed(0), Loop()
+    )
+    predictives = {"u": SimpleNamespace(members=posterior.theta[:, :1, None].numpy())}
+    found, _ = judge(target, posterior, predictives)
+    assert ("rhat_numbers" in found) is learned
+    if learned:
+        assert found["rhat_numbers"] < 1.1
+        posterior.theta[:200, -1] += 3
+        worse, warnings = judge(target, posterior, predictives)
+        assert worse["rhat_numbers"] > 1.5
+        assert worse["rhat_max"] == found["rhat_max"]
+        assert any("have not settled" in text for text in warnings)
 
 
 def test_too_short_chains_have_no_diagnostics():
