@@ -31,6 +31,11 @@ UNROLL, WORTH_UNROLLING = 7, 1_000_000
 """Leapfrog steps in one pass of the compiled loop, and the gradients of a single chain from which that pays: some
 ten seconds more to compile against 10 us saved on each. Several chains have arithmetic enough in every step."""
 
+INERTIA = 4.0
+"""By what the logarithm of a learned prior scale is multiplied as a coordinate of trajectories. It changes all functions
+at once, a stiff direction, for which a few units of inertia make up. They matter little where the functions stay as they
+are and a hundred directions of z move with it."""
+
 DIVERGENCE = 1000.0  # energy error beyond which a trajectory has left the level set, as in Stan and Pyro
 
 
@@ -51,6 +56,10 @@ class HMC(Method):
     resonance of a fixed length with the periods of a nearly Gaussian posterior, and frees chains from places
     so stiff that the common step is too long there. Learned noise and prior scales are drawn from their
     inverse-Gamma conditionals after every transition (``scales=gibbs``), or move with theta (``joint``).
+
+    Given its weights, the scale :math:`\sigma` of a prior of thousands of them is all but certain, and draws from that
+    distribution alone take thousands of transitions to get anywhere. Where it is learned, trajectories therefore move
+    :math:`z = \theta/\sigma` and :math:`\log\sigma`, and Gibbs draws come in between (interweaving, Yu and Meng 2011).
     """
 
     draws_priors: ClassVar[bool] = True
@@ -106,13 +115,14 @@ class HMC(Method):
             new, info = chains.advance(State.of(state), self.jittered(step_size, generator), generator)
             state.update(new.tensors())
             if (count + 1) % self.thin == 0:
-                state["samples"][count // self.thin] = new.theta
+                state["samples"][count // self.thin] = chains.original(new.theta)
             state["accept"] = state["accept"] + (info.accept_prob.double().mean().cpu() - state["accept"]) / (count + 1)
             state["divergences"] = state["divergences"] + info.diverged.sum().cpu()
             loop.show(accept=state["accept"].item(), step_size=step_size)
 
         sampled = loop.done.get("sampling", 0)
-        posterior = chain_posterior(state, loop, self.n_chains, self.thin)
+        ends = {**state, "theta": chains.original(state["theta"])}
+        posterior = chain_posterior(ends, loop, self.n_chains, self.thin)
         posterior.gradient_evaluations *= self.n_leapfrog + chains.gibbs
         if sampled >= self.thin:
             accept, divergences = state["accept"].item(), int(state["divergences"])
@@ -146,7 +156,8 @@ class HMC(Method):
 
 @dataclass(frozen=True)
 class State:
-    """What the next transition needs: position, log density and gradient of every chain."""
+    """What the next transition needs: position (theta, in the coordinates of :class:`Chains`), log density and gradient
+    of every chain."""
 
     theta: Tensor
     log_density: Tensor
@@ -169,27 +180,49 @@ class Info:
 
 
 class Chains:
-    """HMC transitions of theta, followed by Gibbs draws of the learned scales where these are wanted."""
+    r"""HMC transitions, followed by Gibbs draws of the learned scales where these are wanted.
+
+    Positions are theta itself or, where the scale :math:`\sigma` of n weights is learned, :math:`z = \theta/\sigma`
+    with ``INERTIA`` :math:`\log\sigma` as the last entry, whose density has the factor :math:`\sigma^n`.
+    """
 
     def __init__(self, target: Target, n_leapfrog: int, compiled: bool, gibbs: bool, unroll: int = 1) -> None:
         self.target, self.gibbs = target, gibbs
-        self.log_density = self.conditional if gibbs else target.log_density
+        self.n_scaled = target.n_weights - target.model.n_scalars if target.learns_prior else 0
+        drawn = slice(target.n_weights, target.n_weights + len(target.noise_groups))
+        self.fixed = drawn if gibbs else slice(0, 0)
         self.transition = Transition(self.log_density, n_leapfrog, compiled, unroll)
 
-    def conditional(self, theta: Tensor) -> Tensor:
-        """The log density as a function of the weights alone: the scales do not move."""
-        fixed = torch.cat([self.target.weights(theta), theta[:, self.target.n_weights :].detach()], dim=1)
-        return self.target.log_density(fixed)
+    def position(self, theta: Tensor) -> Tensor:
+        """Theta in the coordinates of trajectories."""
+        if not self.n_scaled:
+            return theta
+        n, log_scale = self.n_scaled, theta[:, -1:]
+        return torch.cat([theta[:, :n] * torch.exp(-log_scale), theta[:, n:-1], INERTIA * log_scale], dim=1)
+
+    def original(self, position: Tensor) -> Tensor:
+        """Theta itself."""
+        if not self.n_scaled:
+            return position
+        n, log_scale = self.n_scaled, position[:, -1:] / INERTIA
+        return torch.cat([position[:, :n] * torch.exp(log_scale), position[:, n:-1], log_scale], dim=1)
+
+    def log_density(self, position: Tensor) -> Tensor:
+        """That of positions; scales that are drawn do not move."""
+        first, last = self.fixed.start, self.fixed.stop
+        if last > first:
+            position = torch.cat([position[:, :first], position[:, self.fixed].detach(), position[:, last:]], dim=1)
+        value = self.target.log_density(self.original(position))
+        return value + self.n_scaled / INERTIA * position[:, -1] if self.n_scaled else value
 
     def init(self, theta: Tensor) -> State:
-        return init(self.log_density, theta)
+        return init(self.log_density, self.position(theta))
 
     def advance(self, state: State, step_size: float, generator: Generator) -> tuple[State, Info]:
         """One transition of all chains."""
-        moving = self.target.n_weights if self.gibbs else self.target.size
-        state, info = self.transition(state, step_size, generator, moving)
+        state, info = self.transition(state, step_size, generator, self.fixed)
         if self.gibbs:
-            state = self.init(self.target.draw_scales(state.theta, generator))
+            state = self.init(self.target.draw_scales(self.original(state.theta), generator))
         return state, info
 
 
@@ -211,13 +244,12 @@ class Transition:
         self.call = MaybeCompiled(partial(transition, log_density, n_steps, unroll), compiled)
 
     def __call__(
-        self, state: State, step_size: float, generator: Generator, moving: int | None = None
+        self, state: State, step_size: float, generator: Generator, fixed: slice = slice(0, 0)
     ) -> tuple[State, Info]:
-        """Advance over the first ``moving`` entries of theta, or all."""
+        """Advance over all entries of theta but those that are ``fixed``."""
         theta = state.theta
         momentum = torch.randn(theta.shape, generator=generator, dtype=theta.dtype).to(theta.device)
-        if moving is not None:
-            momentum[:, moving:] = 0
+        momentum[:, fixed] = 0
         uniform = torch.rand(len(theta), generator=generator, dtype=theta.dtype).to(theta.device)
         members = (theta, state.log_density, state.gradient, momentum, uniform)
         *new, accept_prob, diverged = self.call.over_members(members, theta.new_tensor(step_size))
