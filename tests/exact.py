@@ -14,7 +14,7 @@ from sciuq_runner.fields import Unknowns
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import Dataset, FieldSpec, Noise, Parameter, Problem, Readings
+from sciuq_runner.problem import Dataset, FieldSpec, InverseGamma, Noise, Parameter, Problem, Readings
 from sciuq_runner.target import Target
 
 
@@ -81,6 +81,38 @@ def linear_regression(
     covariance = np.linalg.inv(precision)
     mean = covariance @ (features.T @ y[:, 0]) / scale**2 / temperature
     return ExactRegression(target, mean, covariance, features, y)
+
+
+@dataclass(frozen=True)
+class Many(Plane):
+    """The same with more weights than readings."""
+
+    n_inputs: int = 400
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", {"u": FieldSpec(tuple(f"x{i}" for i in range(self.n_inputs)))})
+
+
+def many_weights(n: int = 20, n_inputs: int = 400) -> tuple[Target, Callable[[np.ndarray], np.ndarray]]:
+    """Linear regression of few readings with a learned prior scale, and the log density of the logarithm of that scale,
+    up to a constant: with the weights integrated out, readings are Gaussian."""
+    rng = np.random.default_rng(0)
+    x, noise, hyperprior = rng.standard_normal((n, n_inputs)), 0.5, InverseGamma(2.0, 1.0)
+    y = 0.3 * x @ rng.standard_normal((n_inputs, 1)) + noise * rng.standard_normal((n, 1))
+    model = BoundBNN(Many(n_inputs=n_inputs), {"u": MLP(n_inputs, 1, hidden=())}, Prior(1.0, hyperprior))
+    readings = {"u": Readings(x, y)}
+    target = Target(model, {"u": Noise("known", noise)}, readings, dtype=torch.float64)
+    features = np.concatenate([x, np.ones((n, 1))], axis=1)
+    values, vectors = np.linalg.eigh(features @ features.T)
+    squares = np.square(vectors.T @ y[:, 0])
+
+    def log_density(log_scale: np.ndarray) -> np.ndarray:
+        scale = np.exp(log_scale)[:, None]
+        variance = scale**2 * values + noise**2
+        evidence = -0.5 * (np.log(variance) + squares / variance).sum(1)
+        return evidence - 2 * hyperprior.shape * log_scale - np.exp(-2 * log_scale) / hyperprior.scale
+
+    return target, log_density
 
 
 @dataclass(frozen=True)

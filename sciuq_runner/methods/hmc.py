@@ -32,9 +32,9 @@ UNROLL, WORTH_UNROLLING = 7, 1_000_000
 ten seconds more to compile against 10 us saved on each. Several chains have arithmetic enough in every step."""
 
 INERTIA = 4.0
-"""By what the logarithm of a learned prior scale is multiplied as a coordinate of trajectories. It changes all functions
-at once, a stiff direction, for which a few units of inertia make up. They matter little where the functions stay as they
-are and a hundred directions of z move with it."""
+"""By what the logarithm of a learned prior scale is multiplied as a coordinate of trajectories. It changes all that is
+predicted, a stiff direction, for which a few units of inertia make up. They matter little where predictions stay as
+they are and a hundred directions of z move with it."""
 
 DIVERGENCE = 1000.0  # energy error beyond which a trajectory has left the level set, as in Stan and Pyro
 

@@ -13,13 +13,17 @@ from pyro.infer.mcmc import MCMC
 from pyro.ops.dual_averaging import DualAveraging as PyroDualAveraging
 from pyro.ops.integrator import velocity_verlet
 
-from sciuq_runner.autodiff import MaybeCompiled, workers
+from sciuq_runner.autodiff import MaybeCompiled, value_and_grad, workers
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods import hmc
 from sciuq_runner.methods.hmc import HMC, Chains, DualAveraging
-from sciuq_runner.problem import Noise
-from tests.exact import linear_regression
+from sciuq_runner.models.base import Prior
+from sciuq_runner.models.bnn import BoundBNN
+from sciuq_runner.networks import MLP
+from sciuq_runner.problem import InverseGamma, Noise, Readings
+from sciuq_runner.target import Target
+from tests.exact import Plane, linear_regression, many_weights
 from tests.montecarlo import assert_moments, effective
 
 
@@ -43,6 +47,42 @@ def test_a_colder_posterior_is_narrower():
     method = HMC(n_chains=8, n_burn=300, n_samples=4000, n_leapfrog=5, step_size=0.05, target_accept=0.8)
     posterior = method.run(exact.target, generator(), Loop())
     assert_moments(posterior.theta.view(8, -1, 3), exact.mean, exact.covariance)
+
+
+@pytest.mark.parametrize("scales", ["gibbs", "joint"])
+def test_the_learned_scale_of_many_weights_settles(scales):
+    """From a start far away, and with as many effective samples as a chain has that forgets within some transitions:
+    draws given the weights alone, which know it to a thirtieth, would have a few."""
+    target, log_density = many_weights()
+    grid = np.linspace(-4, 1.5, 4001)
+    density = np.exp(log_density(grid) - log_density(grid).max())
+    mean = np.average(grid, weights=density)
+    variance = np.average((grid - mean) ** 2, weights=density)
+    method = HMC(n_chains=4, n_burn=300, n_samples=4000, n_leapfrog=20, target_accept=0.8, scales=scales)
+    posterior = method.run(target, generator(), Loop())
+    found = posterior.theta.view(4, -1, target.size)[..., -1:]
+    assert effective(found).min() > 400
+    assert_moments(found, np.array([mean]), np.array([[variance]]))
+
+
+@pytest.mark.parametrize("gibbs", [False, True])
+def test_coordinates_of_trajectories_have_the_density_of_theta(gibbs):
+    """There and back, and with the volume that theta has for them; scales that are drawn have no slope."""
+    target = linear_regression(noise=Noise("learned", 0.3)).target
+    model = BoundBNN(Plane(), {"u": MLP(2, 1, hidden=(4,))}, Prior(1.0, InverseGamma(2.0, 1.0)))
+    readings = {"u": Readings(target.terms[0].x.numpy(), target.terms[0].y.numpy())}
+    target = Target(model, {"u": Noise("learned", 0.3)}, readings, dtype=torch.float64)
+    chains = Chains(target, 1, False, gibbs)
+    theta = torch.randn(3, target.size, generator=generator(), dtype=torch.float64)
+    position = chains.position(theta)
+    torch.testing.assert_close(chains.original(position), theta)
+    for one, at in zip(theta, position, strict=True):
+        volume = torch.func.jacrev(lambda p: chains.original(p[None])[0])(at)
+        expected = target.log_density(one[None]) + torch.linalg.slogdet(volume)[1] + math.log(hmc.INERTIA)
+        torch.testing.assert_close(chains.log_density(at[None]), expected)
+    _, gradient = value_and_grad(chains.log_density, position)
+    assert (gradient[:, target.n_weights] == 0).all() == gibbs
+    assert (gradient[:, -1] != 0).all()
 
 
 @pytest.mark.parametrize("wanted", [0.6, 0.9])
