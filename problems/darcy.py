@@ -51,8 +51,8 @@ class Darcy(Problem):
       deviation of u), else the model may be off by ``tolerance``.
     - ``noisy``: one new field of correlation length ``new_length`` has been read at ``n_lambda`` places, and its u at
       ``n_u``, with noise of scale ``noise_scale`` in standardised units; wanted are both everywhere. The operator sees
-      a conductivity in every ``input_stride``-th cell along both sides: a sampler then asks the prior for a fourth of
-      the values, or fewer.
+      a conductivity in every ``input_stride``-th cell along both sides, which spares samplers most values of the prior;
+      units of readings between these cells are interpolated.
 
     ``data_seed`` draws pairs and test functions, ``seed`` the new field and the noise; so what is learned from the
     pairs serves all seeds.
@@ -92,6 +92,10 @@ class Darcy(Problem):
         if self.case == "clean" and self.input_stride > 1:
             raise ValueError(
                 f"input_stride={self.input_stride} is for noisy: in clean, operators see the whole grid; use 1."
+            )
+        if self.input_stride >= self.n_grid:
+            raise ValueError(
+                f"input_stride={self.input_stride} leaves one cell of {self.n_grid} along a side: use less."
             )
         cells, least = self.n_grid**2, 3 if self.case == "clean" else 1
         left = cells - (self.n_calibration + self.n_validation if self.case == "noisy" else 0)

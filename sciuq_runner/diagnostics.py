@@ -46,7 +46,7 @@ def convergence_warnings(found: dict[str, float]) -> list[str]:
     if found.get("rhat_numbers", 1.0) > GOOD_RHAT:
         warnings.append(
             f"Learned scales or unknown numbers have not settled (R-hat {found['rhat_numbers']:.2f}, good is below "
-            f"{GOOD_RHAT}): they still move when the chains end, however well these agree; try more method.n_burn."
+            f"{GOOD_RHAT}): they drift, or differ between chains; try more method.n_burn and method.n_samples."
         )
     if found.get("ess_min", GOOD_ESS) < GOOD_ESS:
         warnings.append(

@@ -12,6 +12,7 @@ from typing import Protocol
 from torch import Generator, Tensor
 
 from sciuq_runner import files
+from sciuq_runner.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class Loop:
         self.state, self.generator = state, generator
         if self.checkpoint is not None and self.checkpoint.exists():
             found, metadata = files.read_tensors(self.checkpoint)
+            if found.keys() - {"generator"} != state.keys():
+                raise ConfigError(f"{self.checkpoint.name} was left by another version: start the run anew.")
             generator.set_state(found.pop("generator"))
             self.done = {name: int(count) for name, count in metadata.items()}
             for name, value in found.items():

@@ -23,6 +23,15 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing gets a chance to react."""
 
 
+def test_a_checkpoint_of_another_version_is_refused_in_one_sentence(tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+    first = Loop(checkpoint=path)
+    first.track({"theta": torch.zeros(2)}, torch.Generator())
+    first.save()
+    with pytest.raises(ConfigError, match="another version: start the run anew"):
+        Loop(checkpoint=path).track({"position": torch.zeros(2)}, torch.Generator())
+
+
 class Fatal(Loop):
     """Dies after some numbers were shown."""
 

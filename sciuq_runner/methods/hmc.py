@@ -31,10 +31,9 @@ UNROLL, WORTH_UNROLLING = 7, 1_000_000
 """Leapfrog steps in one pass of the compiled loop, and the gradients of a single chain from which that pays: some
 ten seconds more to compile against 10 us saved on each. Several chains have arithmetic enough in every step."""
 
-INERTIA = 4.0
-"""By what the logarithm of a learned prior scale is multiplied as a coordinate of trajectories. It changes all that is
-predicted, a stiff direction, for which a few units of inertia make up. They matter little where predictions stay as
-they are and a hundred directions of z move with it."""
+LOG_SCALE_FACTOR = 4.0
+"""Positions hold the logarithm of a learned prior scale times this, which gives it a mass of 16: all predictions change
+along it, so that it is stiffer than the directions of single weights."""
 
 DIVERGENCE = 1000.0  # energy error beyond which a trajectory has left the level set, as in Stan and Pyro
 
@@ -59,7 +58,8 @@ class HMC(Method):
 
     Given its weights, the scale :math:`\sigma` of a prior of thousands of them is all but certain, and draws from that
     distribution alone take thousands of transitions to get anywhere. Where it is learned, trajectories therefore move
-    :math:`z = \theta/\sigma` and :math:`\log\sigma`, and Gibbs draws come in between (interweaving, Yu and Meng 2011).
+    :math:`z = \theta/\sigma` and :math:`\log\sigma`, with ``gibbs`` in turn with its draws (interweaving, Yu and Meng
+    2011).
     """
 
     draws_priors: ClassVar[bool] = True
@@ -97,7 +97,7 @@ class HMC(Method):
                 **start.tensors(),
                 **scalars,
                 "adaptation": DualAveraging.start(self.step_size).tensor(),
-                "samples": start.theta.new_zeros(per_chain, *start.theta.shape),
+                "samples": start.position.new_zeros(per_chain, *start.position.shape),
             },
             generator,
         )
@@ -115,13 +115,13 @@ class HMC(Method):
             new, info = chains.advance(State.of(state), self.jittered(step_size, generator), generator)
             state.update(new.tensors())
             if (count + 1) % self.thin == 0:
-                state["samples"][count // self.thin] = chains.original(new.theta)
+                state["samples"][count // self.thin] = chains.original(new.position)
             state["accept"] = state["accept"] + (info.accept_prob.double().mean().cpu() - state["accept"]) / (count + 1)
             state["divergences"] = state["divergences"] + info.diverged.sum().cpu()
             loop.show(accept=state["accept"].item(), step_size=step_size)
 
         sampled = loop.done.get("sampling", 0)
-        ends = {**state, "theta": chains.original(state["theta"])}
+        ends = {**state, "theta": chains.original(state["position"])}
         posterior = chain_posterior(ends, loop, self.n_chains, self.thin)
         posterior.gradient_evaluations *= self.n_leapfrog + chains.gibbs
         if sampled >= self.thin:
@@ -156,19 +156,19 @@ class HMC(Method):
 
 @dataclass(frozen=True)
 class State:
-    """What the next transition needs: position (theta, in the coordinates of :class:`Chains`), log density and gradient
-    of every chain."""
+    """What the next transition needs: position in the coordinates of :class:`Chains`, log density and gradient of every
+    chain."""
 
-    theta: Tensor
+    position: Tensor
     log_density: Tensor
     gradient: Tensor
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"theta": self.theta, "log_density": self.log_density, "gradient": self.gradient}
+        return {"position": self.position, "log_density": self.log_density, "gradient": self.gradient}
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> State:
-        return cls(tensors["theta"], tensors["log_density"], tensors["gradient"])
+        return cls(tensors["position"], tensors["log_density"], tensors["gradient"])
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Chains:
     r"""HMC transitions, followed by Gibbs draws of the learned scales where these are wanted.
 
     Positions are theta itself or, where the scale :math:`\sigma` of n weights is learned, :math:`z = \theta/\sigma`
-    with ``INERTIA`` :math:`\log\sigma` as the last entry, whose density has the factor :math:`\sigma^n`.
+    and ``LOG_SCALE_FACTOR`` times :math:`\log\sigma`, whose density has the factor :math:`\sigma^n`.
     """
 
     def __init__(self, target: Target, n_leapfrog: int, compiled: bool, gibbs: bool, unroll: int = 1) -> None:
@@ -198,13 +198,13 @@ class Chains:
         if not self.n_scaled:
             return theta
         n, log_scale = self.n_scaled, theta[:, -1:]
-        return torch.cat([theta[:, :n] * torch.exp(-log_scale), theta[:, n:-1], INERTIA * log_scale], dim=1)
+        return torch.cat([theta[:, :n] * torch.exp(-log_scale), theta[:, n:-1], LOG_SCALE_FACTOR * log_scale], dim=1)
 
     def original(self, position: Tensor) -> Tensor:
         """Theta itself."""
         if not self.n_scaled:
             return position
-        n, log_scale = self.n_scaled, position[:, -1:] / INERTIA
+        n, log_scale = self.n_scaled, position[:, -1:] / LOG_SCALE_FACTOR
         return torch.cat([position[:, :n] * torch.exp(log_scale), position[:, n:-1], log_scale], dim=1)
 
     def log_density(self, position: Tensor) -> Tensor:
@@ -213,7 +213,7 @@ class Chains:
         if last > first:
             position = torch.cat([position[:, :first], position[:, self.fixed].detach(), position[:, last:]], dim=1)
         value = self.target.log_density(self.original(position))
-        return value + self.n_scaled / INERTIA * position[:, -1] if self.n_scaled else value
+        return value + self.n_scaled / LOG_SCALE_FACTOR * position[:, -1] if self.n_scaled else value
 
     def init(self, theta: Tensor) -> State:
         return init(self.log_density, self.position(theta))
@@ -222,7 +222,7 @@ class Chains:
         """One transition of all chains."""
         state, info = self.transition(state, step_size, generator, self.fixed)
         if self.gibbs:
-            state = self.init(self.target.draw_scales(self.original(state.theta), generator))
+            state = self.init(self.target.draw_scales(self.original(state.position), generator))
         return state, info
 
 
@@ -247,7 +247,7 @@ class Transition:
         self, state: State, step_size: float, generator: Generator, fixed: slice = slice(0, 0)
     ) -> tuple[State, Info]:
         """Advance over all entries of theta but those that are ``fixed``."""
-        theta = state.theta
+        theta = state.position
         momentum = torch.randn(theta.shape, generator=generator, dtype=theta.dtype).to(theta.device)
         momentum[:, fixed] = 0
         uniform = torch.rand(len(theta), generator=generator, dtype=theta.dtype).to(theta.device)

@@ -31,7 +31,8 @@ class LD(Method):
 
     Without correction the samples carry a bias that vanishes with ``step_size``. ``adjusted`` accepts or rejects every
     step (Metropolis-adjusted Langevin, which is HMC with one leapfrog step) with a step size adapted in burn-in
-    towards ``target_accept``, and has none. Learned scales are drawn from their conditionals after every step.
+    towards ``target_accept``, and has none. Learned scales are drawn from their conditionals after every step; with
+    ``adjusted`` that of the prior moves as in HMC too.
     """
 
     draws_priors: ClassVar[bool] = True

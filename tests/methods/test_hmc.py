@@ -23,7 +23,7 @@ from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
 from sciuq_runner.problem import InverseGamma, Noise, Readings
 from sciuq_runner.target import Target
-from tests.exact import Plane, linear_regression, many_weights
+from tests.exact import Warped, linear_regression, many_weights
 from tests.montecarlo import assert_moments, effective
 
 
@@ -52,7 +52,7 @@ def test_a_colder_posterior_is_narrower():
 @pytest.mark.parametrize("scales", ["gibbs", "joint"])
 def test_the_learned_scale_of_many_weights_settles(scales):
     """From a start far away, and with as many effective samples as a chain has that forgets within some transitions:
-    draws given the weights alone, which know it to a thirtieth, would have a few."""
+    draws given the weights alone, which know it to a thirtieth, have some forty."""
     target, log_density = many_weights()
     grid = np.linspace(-4, 1.5, 4001)
     density = np.exp(log_density(grid) - log_density(grid).max())
@@ -65,20 +65,30 @@ def test_the_learned_scale_of_many_weights_settles(scales):
     assert_moments(found, np.array([mean]), np.array([[variance]]))
 
 
+def hierarchical(temperature: float = 1.0) -> Target:
+    """A small network with an unknown number, learned noise and a learned prior scale."""
+    first = linear_regression().target.terms[0]
+    model = BoundBNN(Warped(), {"u": MLP(2, 1, hidden=(4,))}, Prior(1.0, InverseGamma(2.0, 1.0)))
+    readings = {"u": Readings(first.x.numpy(), first.y.numpy())}
+    return Target(model, {"u": Noise("learned", 0.3)}, readings, temperature=temperature, dtype=torch.float64)
+
+
 @pytest.mark.parametrize("gibbs", [False, True])
-def test_coordinates_of_trajectories_have_the_density_of_theta(gibbs):
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_coordinates_of_trajectories_have_the_density_of_theta(gibbs, temperature):
     """There and back, and with the volume that theta has for them; scales that are drawn have no slope."""
-    target = linear_regression(noise=Noise("learned", 0.3)).target
-    model = BoundBNN(Plane(), {"u": MLP(2, 1, hidden=(4,))}, Prior(1.0, InverseGamma(2.0, 1.0)))
-    readings = {"u": Readings(target.terms[0].x.numpy(), target.terms[0].y.numpy())}
-    target = Target(model, {"u": Noise("learned", 0.3)}, readings, dtype=torch.float64)
+    target = hierarchical(temperature)
     chains = Chains(target, 1, False, gibbs)
     theta = torch.randn(3, target.size, generator=generator(), dtype=torch.float64)
     position = chains.position(theta)
     torch.testing.assert_close(chains.original(position), theta)
+    n = target.n_weights - 1
+    torch.testing.assert_close(position[:, :n] * theta[:, -1:].exp(), theta[:, :n])
+    assert torch.equal(position[:, n:-1], theta[:, n:-1])
+    assert torch.equal(target.numbers(theta), theta[:, n:])
     for one, at in zip(theta, position, strict=True):
         volume = torch.func.jacrev(lambda p: chains.original(p[None])[0])(at)
-        expected = target.log_density(one[None]) + torch.linalg.slogdet(volume)[1] + math.log(hmc.INERTIA)
+        expected = target.log_density(one[None]) + torch.linalg.slogdet(volume)[1] + math.log(hmc.LOG_SCALE_FACTOR)
         torch.testing.assert_close(chains.log_density(at[None]), expected)
     _, gradient = value_and_grad(chains.log_density, position)
     assert (gradient[:, target.n_weights] == 0).all() == gibbs
@@ -182,11 +192,14 @@ def two_workers() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("two_workers")
-@pytest.mark.parametrize(("gibbs", "n_chains", "unroll"), [(False, 4, 1), (True, 3, 1), (False, 1, 3)])
-def test_compiled_transitions_are_the_eager_ones(gibbs, n_chains, unroll):
+@pytest.mark.parametrize(
+    ("gibbs", "n_chains", "unroll", "learned"),
+    [(False, 4, 1, False), (True, 3, 1, False), (False, 1, 3, False), (True, 2, 1, True)],
+)
+def test_compiled_transitions_are_the_eager_ones(gibbs, n_chains, unroll, learned):
     """The loop that runs without Python does what the plain one does: with chains shared out over threads where their
     number is even, where only the weights move, and with several steps in one pass."""
-    target = linear_regression(noise=Noise("learned", 0.3) if gibbs else None).target
+    target = hierarchical() if learned else linear_regression(noise=Noise("learned", 0.3) if gibbs else None).target
     theta = target.init(n_chains, generator())
     ends = []
     for compiled in (False, True):
@@ -195,7 +208,7 @@ def test_compiled_transitions_are_the_eager_ones(gibbs, n_chains, unroll):
         for _ in range(4):
             state, info = chains.advance(state, 0.05, source)
         assert chains.transition.call.compiled is compiled
-        ends.append((state.theta, state.log_density, state.gradient, info.accept_prob, info.diverged))
+        ends.append((state.position, state.log_density, state.gradient, info.accept_prob, info.diverged))
     for ours, theirs in zip(*ends, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
@@ -235,6 +248,15 @@ def test_stopping_keeps_the_samples_so_far():
     assert torch.equal(posterior.theta.view(2, 7, 3), whole.theta.view(2, 50, 3)[:, :7])
     early = method.run(linear_regression().target, generator(), StopAfter("burn-in", 3))
     assert any("not samples" in warning for warning in early.warnings)
+
+
+def test_stopping_in_burn_in_leaves_theta_itself():
+    """Not the coordinates of trajectories: the states kept are those that a run without burn-in has sampled."""
+    settings = {"n_chains": 2, "n_leapfrog": 2, "step_size": 1e-3, "jitter": 0.0}
+    early = HMC(n_burn=10, n_samples=2, **settings).run(hierarchical(), generator(), StopAfter("burn-in", 1))
+    sampled = HMC(n_burn=0, n_samples=2, **settings).run(hierarchical(), generator(), Loop())
+    torch.testing.assert_close(early.theta, sampled.theta)
+    assert (early.theta[:, -1] != 0).all()
 
 
 @pytest.mark.parametrize("broken_from", [1, 3])

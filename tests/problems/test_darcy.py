@@ -383,8 +383,13 @@ def test_operators_of_one_field_can_see_it_in_some_cells_only():
     np.testing.assert_array_equal(transform.x, x[seen])
     for mine, theirs in zip(transform.at(x), noisy.transforms()[INPUT].at(x), strict=True):
         np.testing.assert_allclose(mine[seen], theirs[seen])
-    field = replace(noisy, input_stride=3).dataset(stream(0, "data"))[INPUT]
-    np.testing.assert_array_equal(field.reference, noisy.dataset(stream(0, "data"))[INPUT].reference)
+    mine, theirs = (problem.dataset(stream(0, "data"))[INPUT] for problem in (replace(noisy, input_stride=3), noisy))
+    truth = theirs.reference
+    ratio = transform.at(x)[1] / noisy.transforms()[INPUT].at(x)[1]
+    np.testing.assert_allclose(mine.test.y - truth, ratio * (theirs.test.y - truth), rtol=1e-9, atol=1e-12)
+    assert np.abs(ratio - 1).max() > 0.01
+    with pytest.raises(ValueError, match="leaves one cell of 8"):
+        replace(noisy, input_stride=8)
     with pytest.raises(ValueError, match="input_stride=3 is for noisy"):
         replace(SMALL, input_stride=3)
 
