@@ -188,7 +188,8 @@ class Darcy(Problem):
             u = self.with_noise(u, self.transforms()[OUTPUT], self.train_noise, stream(self.data_seed, "noise"))
         read = self.cells(self.stride)
         inputs = self.both_ways(logarithm)[self.sensors].T
-        return Readings(self.grid.points[read], self.both_ways(u)[read], random=True, inputs=inputs)
+        values, positions = self.both_ways(u)[read], 1 + self.mirror
+        return Readings(self.grid.points[read], values, random=True, inputs=inputs, positions=positions)
 
     @property
     def sensors(self) -> Array:

@@ -115,7 +115,8 @@ class Readings:
     ``drift``.
 
     Readings of a ``random`` field have one column for every realisation of it. Those of what an operator gives have one
-    for every function that it was applied to, whose values at the sensors are the rows of ``inputs[R, S]``.
+    for every function that it was applied to, whose values at the sensors are the rows of ``inputs[R, S]``. Of these,
+    R / ``positions`` are functions of their own; the same ones in their other positions follow, in the same order.
     """
 
     x: Array
@@ -124,10 +125,12 @@ class Readings:
     drift: float = 0.05
     random: bool = False
     inputs: Array | None = None
+    positions: int = 1
 
     def columns(self, chosen: slice | Array) -> Readings:
         """Some of the realisations or functions."""
-        return replace(self, y=self.y[:, chosen], inputs=None if self.inputs is None else self.inputs[chosen])
+        inputs = None if self.inputs is None else self.inputs[chosen]
+        return replace(self, y=self.y[:, chosen], inputs=inputs, positions=1)
 
     @property
     def n_units(self) -> int:

@@ -30,7 +30,7 @@ from sciuq_runner.schema import Count, Fraction, NonNegative, Positive
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.transforms import Standardisation
 
-FORMAT = 1
+FORMAT = 2
 """Counts changes of the code after which an earlier product is of no use."""
 
 N_POINTS = 400  # of every function in a step
@@ -213,9 +213,11 @@ class OperatorPretraining(Pretraining):
         self.output = transforms[model.names.output]
         self.inputs = torch.tensor(transforms[model.names.input].apply(pairs.inputs.T, self.sensors).T).float()
         self.x, self.y = torch.tensor(pairs.x).float(), torch.tensor(self.output.apply(pairs.y, pairs.x)).float()
-        order = stream(settings.pretrain_seed, "held-out pairs").permutation(len(self.inputs))
+        functions = np.arange(len(self.inputs)).reshape(pairs.positions, -1)  # one in all its positions, or not at all
+        order = stream(settings.pretrain_seed, "held-out pairs").permutation(functions.shape[1])
         n_held = max(1, round(settings.training.held_out * len(order)))
-        self.held, self.seen = (torch.tensor(part) for part in (order[:n_held], order[n_held:]))
+        parts = order[:n_held], order[n_held:]
+        self.held, self.seen = (torch.tensor(functions[:, part].ravel()) for part in parts)
 
     def key(self) -> str:
         settings, pairs = self.model.settings, self.model.pairs

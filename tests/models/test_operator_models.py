@@ -27,7 +27,12 @@ from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.models.deeponet import DeepONet
 from sciuq_runner.models.gan_fp import GANFP
-from sciuq_runner.models.operator_fields import BoundOperatorField, OperatorFieldModel, OperatorTraining
+from sciuq_runner.models.operator_fields import (
+    BoundOperatorField,
+    OperatorFieldModel,
+    OperatorPretraining,
+    OperatorTraining,
+)
 from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
 from sciuq_runner.models.pa_bnn_fp import PABNNFP
 from sciuq_runner.models.pa_gan_fp import PAGANFP
@@ -399,6 +404,17 @@ def bound(settings: OperatorFieldModel, problem: Darcy = NOISY) -> BoundOperator
     model = settings.bind(problem, problem.noise, readings)
     assert isinstance(model, BoundOperatorField)
     return model
+
+
+@pytest.mark.parametrize("mirror", [True, False])
+def test_pairs_that_judge_an_operator_do_not_train_it_in_any_position(mirror):
+    stage = bound(BNN_FP, replace(NOISY, mirror=mirror)).pretraining()[0]
+    assert isinstance(stage, OperatorPretraining)
+    n_functions = NOISY.n_pairs
+    held, seen = ({int(i) % n_functions for i in part} for part in (stage.held, stage.seen))
+    assert not held & seen
+    assert held | seen == set(range(n_functions))
+    assert len(stage.held) + len(stage.seen) == (1 + mirror) * n_functions
 
 
 def test_an_operator_is_learned_once_and_serves_both_priors(tmp_path):
