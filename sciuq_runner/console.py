@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sciuq_runner.sweeps.table import Row
 
 SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
+VALUE = "value_"  # begins the names of numbers of splits in the file of scores
 
 
 class ConsoleHandler(logging.StreamHandler):
@@ -55,6 +56,8 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
     for (quantity, split), values in rows.items():
         table.add_row(quantity, split, *[_number(values.get(name)) for name in names])
     console.print(table)
+    if splits := _splits(folder):
+        print(splits)
     if metrics["diagnostics"]:
         print("diagnostics: " + ", ".join(f"{key} {_number(value)}" for key, value in metrics["diagnostics"].items()))
     for name, values in metrics["noise"].items():
@@ -72,6 +75,15 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
     print(f"results: {folder}")
     if ui_command:
         print(f"compare runs: {ui_command}")
+
+
+def _splits(folder: Path) -> str:
+    """The numbers that tell the splits of test functions apart, where there are any."""
+    from sciuq_runner.detection import read_detection  # brings torch, which other commands need not wait for
+
+    known = read_detection(folder)
+    found = [f"{key.removeprefix(VALUE)} {_number(float(v))}" for key, v in known.items() if key.startswith(VALUE)]
+    return f"splits by {known['label']}: {', '.join(found)}" if found else ""
 
 
 def print_sweep(

@@ -85,6 +85,7 @@ def test_metrics_baselines_and_scores_of_all_splits(place, run):
     assert found["detection"]["rl2e"]["mean_id"] == pytest.approx(found["u"]["id"]["rl2e"])
     assert {"distance", "reused", "log_lambda_spectrum_error"} < set(found["pretraining"])
     said = (place / "said.txt").read_text()
+    assert "splits by correlation length: id 0.25, ood 0.15" in said
     assert "rl2e of simpler methods, id: linear" in said
     assert "out-of-distribution score gan_mse" in said
 
