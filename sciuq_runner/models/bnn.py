@@ -141,7 +141,7 @@ class BoundBNN(BoundModel):
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         noise = self.predicted[quantity]
         start, carrier = float(noise.scale), noise.group or quantity
-        offset = math.log(math.expm1(start))
+        offset = start + math.log(-math.expm1(-start))  # log(exp(start) - 1), for large scales too
         outputs = self.networks[carrier](self.parts(theta)[carrier], x[..., self.columns[quantity][carrier]])
         raw = outputs[..., self.problem.fields[carrier].n_outputs :]
         return torch.nn.functional.softplus(raw + offset) + 1e-4 * start
