@@ -189,7 +189,8 @@ class Darcy(Problem):
         read = self.cells(self.stride)
         inputs = self.both_ways(logarithm)[self.sensors].T
         values, positions = self.both_ways(u)[read], 1 + self.mirror
-        return Readings(self.grid.points[read], values, random=True, inputs=inputs, positions=positions)
+        noisy = self.train_noise > 0
+        return Readings(self.grid.points[read], values, random=True, inputs=inputs, positions=positions, noisy=noisy)
 
     @property
     def sensors(self) -> Array:

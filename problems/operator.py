@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -34,8 +34,9 @@ class UserOperator(Problem):
     - and, if you have functions of another kind to test with, ``ood_inputs[R', S]`` and ``ood_values[R', N]``.
 
     ``coordinates`` names the columns of the points. Functions are set aside at random for test, calibration and
-    validation. Readings have noise of scale ``noise_scale`` in units of their standard deviation at each place, or none
-    and the model may be off by ``tolerance``. Positive functions can be learned by their logarithm.
+    validation. All values have noise of scale ``noise_scale`` in units of their standard deviation at each place, and
+    so have predictions of new ones; or none, and the model may be off by ``tolerance``. Positive functions can be
+    learned by their logarithm.
     """
 
     data: str = ""
@@ -58,7 +59,11 @@ class UserOperator(Problem):
 
     @property
     def operator(self) -> Operator:
-        return Operator(INPUT, OUTPUT)
+        return Operator(INPUT, OUTPUT, self.is_noisy)
+
+    @property
+    def is_noisy(self) -> bool:
+        return self.noise_scale > 0
 
     @property
     def data_files(self) -> Sequence[Path]:
@@ -70,7 +75,7 @@ class UserOperator(Problem):
 
     @property
     def noise(self) -> Mapping[str, Noise]:
-        return {OUTPUT: Noise("known", self.noise_scale) if self.noise_scale else Noise("exact", self.tolerance)}
+        return {OUTPUT: Noise("known", self.noise_scale) if self.is_noisy else Noise("exact", self.tolerance)}
 
     def coordinates_of(self, quantity: str) -> tuple[str, ...]:
         return tuple(self.coordinates)
@@ -148,7 +153,8 @@ class UserOperator(Problem):
         points, arrays = self.arrays["points"], self.arrays
         if not len(chosen):
             return Readings(np.empty((0, points.shape[1])), np.empty((0, 1)), random=True)
-        return Readings(points, arrays["values"][chosen].T, random=True, inputs=arrays["inputs"][chosen])
+        values, inputs = arrays["values"][chosen].T, arrays["inputs"][chosen]
+        return Readings(points, values, random=True, inputs=inputs, noisy=self.is_noisy)
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
         arrays = self.arrays
@@ -164,7 +170,7 @@ class UserOperator(Problem):
         return {
             OUTPUT: QuantityData(
                 train=train,
-                test=Readings(test.x, values, random=True, inputs=inputs),
+                test=replace(test, y=values, inputs=inputs),
                 reference=values,
                 splits={name: mask for name, mask in splits.items() if mask.any()},
                 calibration=calibration,

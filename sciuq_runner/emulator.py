@@ -130,9 +130,9 @@ class Emulator:
         """What the operator makes of functions ``[R, S]`` at ``x[N, D]``, by default the points of training: a table of
         R N rows, with scores that tell whether a function is unlike those of training."""
         assert self.target.operator is not None
-        name = self.target.operator.output
+        name, clean = self.target.operator.output, not self.target.operator.noisy
         x = self.target.transforms[name].x if x is None else x
-        found = predict(self.target, self.posterior, name, x, clean=True, inputs=functions)
+        found = predict(self.target, self.posterior, name, x, clean, functions)
         table = {"function": np.repeat(np.arange(len(functions)), len(x))}
         table |= {
             key: np.tile(column, len(functions)) for key, column in zip(self.coordinates_of(name), x.T, strict=True)
@@ -141,7 +141,7 @@ class Emulator:
         if self.detector is not None:
             usual = self.target.transforms[name].x  # a score is of the whole function, wherever it is asked for
             if x is not usual:
-                found = predict(self.target, self.posterior, name, usual, clean=True, inputs=functions)
+                found = predict(self.target, self.posterior, name, usual, clean, functions)
             scores = self.detector.scores(functions, usual, found.mean, found.epistemic_std)
             chosen = self.detector.settings.score
             if chosen in scores:

@@ -79,9 +79,10 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     trained = time.perf_counter()
     files.write_tensors(folder / SAMPLES, *posterior.tensors())
 
+    tests = {name: data.test for name, data in dataset.items()}
     predictives = {
-        name: predict(target, posterior, name, data.test.x, data.test.random, data.test.inputs)
-        for name, data in dataset.items()
+        name: predict(target, posterior, name, part.x, part.random and not part.noisy, part.inputs)
+        for name, part in tests.items()
     }
     found = {name: result_of(target, posterior, name, data, predictives[name]) for name, data in dataset.items()}
     found |= statistic_results(target, posterior, dataset, run.problem.fields)
@@ -157,7 +158,7 @@ def detect(
     assert data.test.inputs is not None
     held = data.calibration
     if held.inputs is not None and len(held):
-        seen = predict(target, posterior, name, held.x, True, held.inputs)
+        seen = predict(target, posterior, name, held.x, held.is_clean_output, held.inputs)
         detector.learn(detector.scores(held.inputs, held.x, seen.mean, seen.epistemic_std))
     else:
         log.warning("Without functions held out for calibration, none can be flagged as unlike those of training.")
@@ -184,8 +185,7 @@ def validation_nll(target: Target, posterior: Posterior, dataset: Dataset) -> fl
     """Mean negative log-likelihood of the validation readings, over quantities; None without any."""
     held = {name: data.validation for name, data in dataset.items() if len(data.validation)}
     found = {
-        name: predict(target, posterior, name, part.x, part.inputs is not None, part.inputs)
-        for name, part in held.items()
+        name: predict(target, posterior, name, part.x, part.is_clean_output, part.inputs) for name, part in held.items()
     }
     scores = [metrics.nll(item.mean, item.std, held[name].y) for name, item in found.items()]
     return float(np.mean(scores)) if scores else None
@@ -196,7 +196,7 @@ def result_of(target: Target, posterior: Posterior, name: str, data: QuantityDat
     if data.train.inputs is not None:
         data = replace(data, train=data.train.columns(slice(N_SHOWN)))  # a thousand functions more tell no more
     train, held_out = (
-        predict(target, posterior, name, part.x, part.inputs is not None, part.inputs)
+        predict(target, posterior, name, part.x, part.is_clean_output, part.inputs)
         if len(part) or data.test.inputs is None
         else NOWHERE
         for part in (data.train, data.calibration)
@@ -309,7 +309,8 @@ def learned_parameters(
 ) -> dict[str, dict[str, float]]:
     """Posterior mean, spread and 95 % credible interval of every unknown number, beside the truth where known."""
     found = {}
-    for name, draws in parameter_draws(target, posterior).items():
+    for name, item in parameter_draws(target, posterior).items():
+        draws = item.cpu()  # before double precision, which not every device has
         lower, median, upper = torch.quantile(draws.double(), torch.tensor([0.025, 0.5, 0.975], dtype=torch.float64))
         found[name] = {
             "mean": draws.mean().item(),

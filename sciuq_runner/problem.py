@@ -117,6 +117,7 @@ class Readings:
     Readings of a ``random`` field have one column for every realisation of it. Those of what an operator gives have one
     for every function that it was applied to, whose values at the sensors are the rows of ``inputs[R, S]``. Of these,
     R / ``positions`` are functions of their own; the same ones in their other positions follow, in the same order.
+    What an operator gives is without noise unless it is ``noisy``.
     """
 
     x: Array
@@ -126,6 +127,7 @@ class Readings:
     random: bool = False
     inputs: Array | None = None
     positions: int = 1
+    noisy: bool = False
 
     def columns(self, chosen: slice | Array) -> Readings:
         """Some of the realisations or functions."""
@@ -136,6 +138,11 @@ class Readings:
     def n_units(self) -> int:
         """How many readings there are to calibrate with, or of a random field how many realisations."""
         return self.y.shape[1] if self.random and len(self.x) else self.count
+
+    @property
+    def is_clean_output(self) -> bool:
+        """Whether they are what an operator gives, without noise."""
+        return self.inputs is not None and not self.noisy
 
     @property
     def count(self) -> int:
@@ -161,10 +168,12 @@ class History:
 @dataclass(frozen=True)
 class Operator:
     """A map from the function ``input`` to the quantity ``output``; both are standardised, see
-    :meth:`Problem.transforms`, and the places of the former's standardisation are the sensors that read it."""
+    :meth:`Problem.transforms`, and the places of the former's standardisation are the sensors that read it. What is
+    predicted of new functions are readings with their noise if these are what is known of all others (``noisy``)."""
 
     input: str
     output: str
+    noisy: bool = False
 
 
 @dataclass(frozen=True)
