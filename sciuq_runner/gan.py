@@ -112,10 +112,6 @@ class Game:
     def draw(self, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=self.generator).to(self.real)
 
-    def make(self, beta: Tensor, n: int) -> Tensor:
-        """Fresh samples of every member, ``[M, n, N]``."""
-        return self.simulate(beta, *self.inputs(len(beta), n))
-
     def inputs(self, *shape: int) -> tuple[Tensor, Tensor]:
         """What samples are made of: random inputs and noise."""
         return self.draw(*shape, self.latent), self.draw(*shape, self.real.shape[1])
@@ -173,13 +169,19 @@ class Game:
     # The judge
 
     def look(self, step: int) -> None:
-        """Compare with held-out realisations: how far, and whether the variety has been lost."""
+        """Compare with held-out realisations: how far, and whether the variety has been lost.
+
+        Noise would vary beside a generator that gives always the same, so that its variety is that without any. It is
+        compared with data that have noise: what is healthy may vary less than they do, but not fifty times less.
+        """
+        average = self.state["average"]
         with torch.no_grad():
-            made = self.make(self.state["average"], len(self.held))
+            z, noise = self.inputs(len(average), len(self.held))
+            made, clean = (self.simulate(average, z, part) for part in (noise, torch.zeros_like(noise)))
             said = self.critic.value(self.state["gamma"], torch.cat([made, self.held.expand_as(made)], dim=1))
         estimate = said[:, len(self.held) :].mean() - said[:, : len(self.held)].mean()
         distance = sliced_distance(made, self.held)
-        spread = made.std(1).mean(1) / self.held.std(0).mean()
+        spread, variety = (part.std(1).mean(1) / self.held.std(0).mean() for part in (made, clean))
         self.loop.show(critic=estimate.item(), distance=distance.mean().item(), spread=spread.min().item())
         if not torch.isfinite(distance).all():
             raise RunError(
@@ -187,10 +189,10 @@ class Game:
                 "try a smaller model.gan.learning_rate."
             )
         late = step >= self.settings.n_steps / 4
-        if late and spread.min() < COLLAPSED:
+        if late and variety.min() < COLLAPSED:
             raise RunError(
-                f"The generator has collapsed in step {step} of {self.name}: its realisations vary "
-                f"{spread.min():.1%} as much as the data; try a smaller model.gan.learning_rate, another seed "
+                f"The generator has collapsed in step {step} of {self.name}: without noise its realisations vary "
+                f"{variety.min():.1%} as much as the data; try a smaller model.gan.learning_rate, another seed "
                 "of it or a larger model.gan.n_critic."
             )
         if late and spread.max() > 1 / COLLAPSED:

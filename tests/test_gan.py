@@ -210,6 +210,54 @@ def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_w
     assert not list((tmp_path / "store").glob("*.safetensors"))
 
 
+@dataclass(frozen=True)
+class NoisyLines(Lines):
+    """Lines whose history has noise, of a scale that is told or not."""
+
+    scale: float = 0.5
+    told: bool = True
+
+    def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
+        clean = super().history(rng, n)["u"]
+        noise = self.scale * rng.standard_normal(clean.y.shape)
+        return {"u": History(clean.x, clean.y + noise, self.scale if self.told else None)}
+
+
+def noisy_stage(scale: float = 0.5, told: bool = True) -> PriorTraining:
+    problem = NoisyLines(scale=scale, told=told)
+    noise = {"u": Noise("known", scale) if told else Noise("heteroscedastic", scale)}
+    model = GANFP(latent=3, width=8, n_realisations=400, gan=SMALL).bind(problem, noise)
+    (stage,) = model.pretraining()
+    assert isinstance(stage, PriorTraining)
+    return stage
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["known", "learned"])
+def test_noise_does_not_hide_that_a_generator_gives_always_the_same(told):
+    stage = noisy_stage(told=told)
+    physics = stage.model.physics
+    good = physics.observe
+    physics.observe = lambda beta, z, *rest: good(beta, 0 * z, *rest)  # type: ignore[method-assign]
+    with pytest.raises(RunError, match=r"collapsed .* without noise its realisations vary 0.0%"):
+        stage.run(Loop())
+
+
+@pytest.mark.parametrize("scale", [0.5, 10.0])
+@pytest.mark.parametrize("told", [True, False], ids=["known", "learned"])
+def test_a_generator_of_the_true_realisations_is_never_refused(told, scale, caplog):
+    """Be they small beside their noise."""
+    stage = noisy_stage(scale, told)
+
+    def observe(beta: torch.Tensor, z: torch.Tensor, name: str, x: torch.Tensor) -> torch.Tensor:
+        line = x[:, :1] * z[..., None, :, 0] + z[..., None, :, 1]
+        return line + 0 * beta.sum()
+
+    stage.model.physics.observe = observe  # type: ignore[method-assign,assignment]
+    stage.run(Loop())
+    if told:
+        assert "vary" not in caplog.text
+
+
 @pytest.mark.parametrize(
     "problem", [ForwardPDE(), MixedPDE(case="steep"), MixedPDE(case="heteroscedastic")], ids=["none", "steep", "noise"]
 )
