@@ -35,6 +35,8 @@ NOT_QUANTITIES = (
 
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
 
+ROUNDING = 1e-9  # spread of residuals, over that at other places, which is none
+
 OPTIONAL = ("noise_reference", "inputs", "sensors", "units")
 """Arrays that not every quantity has."""
 
@@ -65,11 +67,23 @@ class Held:
 
     @property
     def residuals(self) -> Array:
-        """Scaled residuals, one row for every reading, the mean over its copies, or for every realisation."""
+        """Scaled residuals, one row for every reading, the mean over its copies, or for every realisation.
+
+        Where a random field is known, as at a boundary, all realisations have the same: one number over and over, which
+        calibrators would take for a part of the distribution. Such places are left out.
+        """
         rows = (self.y - self.mean) / self.std
         if self.random:
-            return rows.T
+            return rows[varies(rows)].T
         return rows.reshape(self.copies, -1, rows.shape[1]).mean(0)
+
+
+def varies(rows: Array) -> Array:
+    """Which of the rows ``[N, R]`` differ between columns, beyond rounding; all where there are none to compare."""
+    if rows.shape[1] < 2:
+        return np.ones(len(rows), dtype=bool)
+    spread = np.ptp(rows, axis=1)
+    return ~(spread < ROUNDING * spread.max(initial=0.0))  # what is not a number stays, and is complained of
 
 
 @dataclass(frozen=True)

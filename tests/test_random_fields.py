@@ -8,14 +8,15 @@ import torch
 from sciuq_runner.problems.spde import SPDE
 
 from sciuq_runner.assembly import CalibrationSettings, assemble, prepare
+from sciuq_runner.calibration.cdf import CDF
 from sciuq_runner.calibration.var import Var
 from sciuq_runner.composition import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.methods.base import LinearisedPosterior, Posterior
 from sciuq_runner.models.nnpc import NNPC
 from sciuq_runner.pipeline import calibrated, result_of, statistic_results
-from sciuq_runner.predictive import N_EIGENVALUES, predict, predict_statistics, statistics
-from sciuq_runner.results import read_results, write_results
+from sciuq_runner.predictive import N_EIGENVALUES, Predictive, predict, predict_statistics, statistics
+from sciuq_runner.results import Held, collect, read_results, write_results
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target import Target
 
@@ -104,6 +105,30 @@ def test_a_realisation_is_what_calibration_counts(target, posterior, dataset):
     with pytest.raises(ValueError, match="51 is more than the 50"):
         calibrated("u", result, CalibrationSettings(n=51), {"var": Var()}, 7)
     assert result.evaluate()["id"]["rmsce"] < 0.6
+
+
+def test_places_where_a_random_field_is_known_spoil_no_calibration():
+    """All realisations are zero at both ends: of nine sensors, two would give one and the same residual 50 times."""
+    data = SPDE().dataset(stream(0, "data"))["u"]
+
+    def prediction(x):
+        """The true moments, but for a mean and a spread at the ends that are small, as networks give them."""
+        y = np.stack([np.interp(x[:, 0], data.test.x[:, 0], column) for column in data.reference.T])
+        y = y * (1 + 1e-3) + 2e-3
+        return Predictive.of_members(y.mean(0)[None, :, None], y.var(0)[:, None] + 1e-6)
+
+    result = collect(data, *(prediction(part.x) for part in (data.test, data.train, data.calibration)))
+    assert result.calibration.residuals.shape == (50, 7)
+    found = calibrated("u", result, CalibrationSettings(), {"cdf": CDF()}, 0).evaluate()
+    assert found["id"]["rmsce"] < 0.05
+    assert found["cal_id"]["rmsce"] < 0.5 / 50**0.5  # of the median of 50; with both ends it is 0.1
+
+
+def test_residuals_of_few_or_damaged_realisations_are_left_as_they_are():
+    x, ones = np.zeros((3, 1)), np.ones((3, 1))
+    for y in (np.ones((3, 0)), np.arange(3.0)[:, None], np.full((3, 2), np.nan), np.zeros((3, 2))):
+        assert Held(x, y, 0 * ones, ones, random=True).residuals.shape == y.T.shape
+    assert Held(x[:0], np.empty((0, 1)), ones[:0], ones[:0], random=True).residuals.shape == (1, 0)
 
 
 def test_statistics_come_back_from_files(target, posterior, dataset, tmp_path):
