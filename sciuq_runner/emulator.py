@@ -101,7 +101,8 @@ class Emulator:
         return self.target.transforms[self.target.operator.input].x
 
     def functions(self, values: Array, places: Array | None = None) -> Array:
-        """Functions ``[R, S]`` at the sensors, interpolated from their values ``[R, S']`` at other ``places``."""
+        """Functions ``[R, S]`` at the sensors, interpolated from their values ``[R, S']`` at other ``places``; by
+        their logarithms where these were learned, so that they stay positive."""
         values = np.atleast_2d(values)
         if places is None:
             places = self.sensors
@@ -111,7 +112,8 @@ class Emulator:
                 f"{len(places)} sensors in the columns; it has the shape {'x'.join(map(str, values.shape))}."
             )
         assert self.target.operator is not None
-        if self.target.transforms[self.target.operator.input].log and values.min() <= 0:
+        log = self.target.transforms[self.target.operator.input].log
+        if log and values.min() <= 0:
             raise ConfigError(
                 f"The functions should be positive, since their logarithm was learned: one has {values.min():.4g}."
             )
@@ -123,8 +125,9 @@ class Emulator:
         spread = np.linalg.svd(places - places.mean(0), compute_uv=False)
         if spread[-1] < 1e-6 * spread[0] or len(np.unique(places, axis=0)) < len(places):
             raise ConfigError("The sensors lie on a line or twice in one place: no field can be made of that.")
-        found: Array = RBFInterpolator(places, values.T, kernel="thin_plate_spline")(self.sensors).T
-        return found
+        known = np.log(values) if log else values
+        found: Array = RBFInterpolator(places, known.T, kernel="thin_plate_spline")(self.sensors).T
+        return np.exp(found) if log else found
 
     def operate(self, functions: Array, x: Array | None = None) -> dict[str, Array]:
         """What the operator makes of functions ``[R, S]`` at ``x[N, D]``, by default the points of training: a table of

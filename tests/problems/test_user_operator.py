@@ -223,6 +223,11 @@ def test_positive_functions_are_learned_by_their_logarithm(logarithmic, tmp_path
     with pytest.raises(SystemExit) as ended:
         tools.predict([str(tmp_path / "run"), str(tmp_path / "wrong.npz")])
     assert ended.value.code == 2  # there is no logarithm of these
+    emulator, steep = Emulator(tmp_path / "run" / "model"), np.exp(5 * np.resize([1.0, -1.0], (1, 6)))
+    between = emulator.functions(steep, SENSORS[::2] + 0.04)
+    assert (between > 0).all()
+    assert np.isfinite(emulator.operate(between)["mean"]).all()
+    np.testing.assert_allclose(emulator.functions(np.exp(2 * SENSORS[:6].T), SENSORS[:6]), np.exp(2 * SENSORS.T))
 
 
 def test_values_are_learned_by_their_logarithm(tmp_path):
