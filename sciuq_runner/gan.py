@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -88,7 +89,7 @@ class Game:
         gamma = self.critic.init(len(beta), generator).to(beta)
         parts = [(v, torch.zeros_like(v), torch.zeros_like(v), v.new_zeros(())) for v in (beta, gamma)]
         state = dict(zip(PLAYED, (beta.clone(), *parts[0], *parts[1]), strict=True))
-        self.state = loop.track({**state, "good": beta.clone()}, generator)
+        self.state = loop.track({**state, "good": torch.full_like(beta, math.nan)}, generator)
         self.play = MaybeCompiled(
             self.round, worth_compiling(settings.compile, settings.n_steps * (settings.n_critic + 1))
         )
@@ -103,9 +104,10 @@ class Game:
         return self.state["average"]
 
     @property
-    def good(self) -> Tensor:
-        """The averaged weights when the last look found nothing wrong."""
-        return self.state["good"]
+    def good(self) -> Tensor | None:
+        """The averaged weights when a look last found nothing wrong; None if none has: where it starts is no good."""
+        found = self.state["good"]
+        return found if bool(torch.isfinite(found).all()) else None
 
     # The two players
 
@@ -189,13 +191,14 @@ class Game:
                 "try a smaller model.gan.learning_rate."
             )
         late = step >= self.settings.n_steps / 4
-        if late and variety.min() < COLLAPSED:
+        lost, wild = bool(variety.min() < COLLAPSED), bool(spread.max() > 1 / COLLAPSED)
+        if late and lost:
             raise RunError(
                 f"The generator has collapsed in step {step} of {self.name}: without noise its realisations vary "
                 f"{variety.min():.1%} as much as the data; try a smaller model.gan.learning_rate, another seed "
                 "of it or a larger model.gan.n_critic."
             )
-        if late and spread.max() > 1 / COLLAPSED:
+        if late and wild:
             raise RunError(
                 f"The generator has run away in step {step} of {self.name}: its realisations vary "
                 f"{spread.max():.0f} times as much as the data; try a smaller model.gan.learning_rate."
@@ -204,7 +207,8 @@ class Game:
             extreme = spread.min() if spread.min() < NARROW else spread.max()
             log.warning("The generator's realisations vary %.0f %% as much as the data.", 100 * extreme)
             self.warned = True
-        self.state["good"] = self.state["average"].clone()  # two names of one tensor cannot be saved
+        if not lost and not wild:
+            self.state["good"] = average.clone()  # two names of one tensor cannot be saved
 
 
 def energy_distance(made: Tensor, real: Tensor) -> Tensor:

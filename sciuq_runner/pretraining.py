@@ -102,12 +102,19 @@ def train(stage: Pretraining, key: str, folder: Path, loop: Loop) -> dict[str, T
     try:
         state = stage.run(own)
     except RunError as error:
-        files.write_tensors(folder / LAST_GOOD, stage.kept())
-        raise RunError(f"{error} The last good weights are in {folder / LAST_GOOD}.") from error
+        raise RunError(f"{error} {keep_good(folder, stage.kept())}") from error
     if own.interrupted:
         own.save()
         raise KeyboardInterrupt
     return state
+
+
+def keep_good(folder: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Keep the last good weights of a training that failed, if it had any; a sentence on where they are."""
+    if not tensors:
+        return "None of its weights were good yet: none are kept."
+    files.write_tensors(folder / LAST_GOOD, tensors)
+    return f"The last good weights are in {folder / LAST_GOOD}."
 
 
 def read_prior(folder: Path) -> dict[str, Array]:

@@ -13,6 +13,7 @@ from sciuq_runner.problems.forward_pde import ForwardPDE
 from sciuq_runner.problems.function import Function
 from sciuq_runner.problems.mixed_pde import MixedPDE
 
+from sciuq_runner import files
 from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.gan import CHECK_EVERY, Adversarial, sliced_distance
 from sciuq_runner.loop import Loop, Silent
@@ -191,23 +192,65 @@ def test_a_checkpoint_can_be_written_at_any_step(tmp_path):
     assert pretrain(model, Store(tmp_path / "store"), tmp_path / "run", loop)["reused"] == 0
 
 
-@pytest.mark.parametrize(("fault", "said"), [("nan", "NaN or infinite"), ("constant", "collapsed")])
-def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_weights(tmp_path, fault, said):
-    model = bound()
+FAULTS = [(float("nan"), "NaN or infinite"), (0.0, "collapsed")]
+
+
+def failing(n_steps: int, factor: float, start: int) -> BoundGenerators:
+    """A model of whose training what is made is multiplied by a factor from a step on."""
+    problem = Lines()
+    settings = replace(SMALL, n_steps=n_steps)
+    model = GANFP(latent=3, width=8, n_realisations=100, gan=settings).bind(problem, problem.noise)
+    assert isinstance(model, BoundGenerators)
     (stage,) = model.pretraining()
     assert isinstance(stage, PriorTraining)
     good = stage.simulate
 
     def simulate(beta: torch.Tensor, z: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        made = good(beta, z, noise)
-        return made * float("nan") if fault == "nan" else made * 0
+        assert stage.game is not None
+        done = stage.game.loop.done.get(stage.game.name, 0)
+        return good(beta, z, noise) * (factor if done >= start else 1.0)
 
     stage.simulate = simulate  # type: ignore[method-assign]
     model.pretraining = lambda: [stage]  # type: ignore[method-assign]
-    with pytest.raises(RunError, match=said):
+    return model
+
+
+class StopAt(Silent):
+    """Asks for a stop after some steps."""
+
+    def __init__(self, step: int) -> None:
+        self.step, self.loop = step, Loop(self)
+
+    def update(self, done: int, numbers: dict[str, float]) -> None:
+        if done == self.step:
+            self.loop.request_stop()
+
+
+@pytest.mark.parametrize(("factor", "said"), FAULTS)
+def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_weights(tmp_path, factor, said):
+    """They are those of the look before, and can be loaded."""
+    model, early, again = (failing(2 * CHECK_EVERY, factor, CHECK_EVERY + 5) for _ in range(3))
+    with pytest.raises(RunError, match=rf"{said}.* The last good weights are in {tmp_path / LAST_GOOD}\."):
         pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
-    assert (tmp_path / LAST_GOOD).is_file()
     assert not list((tmp_path / "store").glob("*.safetensors"))
+    again.load_state(files.read_tensors(tmp_path / LAST_GOOD)[0])
+    (stage,) = early.pretraining()
+    torch.testing.assert_close(again.weights, stage.run(StopAt(CHECK_EVERY).loop)["beta"], rtol=0, atol=0)
+    assert torch.isfinite(again.weights).all()
+    assert again.physics.units == early.physics.units != {"u": 1.0}
+
+
+@pytest.mark.parametrize(("factor", "said"), FAULTS)
+def test_weights_that_nobody_has_looked_at_are_not_called_good(tmp_path, factor, said):
+    with pytest.raises(RunError, match=rf"{said}.* None of its weights were good yet: none are kept\."):
+        pretrain(failing(12, factor, 5), Store(tmp_path / "store"), tmp_path, Loop())
+    assert not (tmp_path / LAST_GOOD).exists()
+
+
+def test_weights_without_variety_are_not_called_good_either(tmp_path):
+    """Early looks are patient with a generator that does not vary yet."""
+    with pytest.raises(RunError, match=r"collapsed.* None of its weights were good yet: none are kept\."):
+        pretrain(failing(5 * CHECK_EVERY, 0.0, 0), Store(tmp_path / "store"), tmp_path, Loop())
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class Pretraining(ABC):
 
     @abstractmethod
     def kept(self) -> dict[str, Tensor]:
-        """The last state that was good, where a training fails."""
+        """The last product that was good, where a training fails; empty if none was yet."""
 
     @abstractmethod
     def judge(self) -> tuple[dict[str, float], Mapping[str, Array]]:

@@ -242,8 +242,11 @@ class BoundGenerators(BoundModel):
         return [PriorTraining(self)]
 
     def state(self) -> dict[str, Tensor]:
-        units = torch.tensor(list(self.physics.units.values()), dtype=torch.float64)
-        return {"beta": self.weights, "units": units}
+        return self.state_with(self.weights)
+
+    def state_with(self, beta: Tensor) -> dict[str, Tensor]:
+        """What :meth:`load_state` takes, with other weights."""
+        return {"beta": beta, "units": torch.tensor(list(self.physics.units.values()), dtype=torch.float64)}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         self.beta = state["beta"]
@@ -347,7 +350,8 @@ class PriorTraining(Pretraining):
         self.model.load_state(product)
 
     def kept(self) -> dict[str, Tensor]:
-        return {"beta": self.game.good} if self.game is not None else {}
+        good = None if self.game is None else self.game.good
+        return {} if good is None else self.model.state_with(good)
 
     def judge(self) -> tuple[dict[str, float], Mapping[str, Array]]:
         """Mean, covariance spectrum and one-point distributions against realisations that did not train it."""

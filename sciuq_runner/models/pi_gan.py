@@ -10,11 +10,13 @@ import torch
 from torch import Generator as RandomGenerator
 from torch import Tensor
 
+from sciuq_runner.errors import RunError
 from sciuq_runner.gan import Game
 from sciuq_runner.loop import Loop
 from sciuq_runner.models.base import BoundAdversarialModel, Prior
 from sciuq_runner.models.gan_fp import GeneratorSettings, Physics, Samples
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
+from sciuq_runner.pretraining import keep_good
 from sciuq_runner.problem import Array, History, Noise, Problem, Readings
 from sciuq_runner.schema import Count
 from sciuq_runner.seeds import stream, torch_stream
@@ -73,6 +75,7 @@ class BoundPIGAN(BoundRandomFieldModel, BoundAdversarialModel):
         return self.physics.init(n_members, generator)
 
     def train(self, start: Tensor, generator: RandomGenerator, loop: Loop) -> Tensor:
+        """The game; when it is lost, the last good weights are kept beside the checkpoint."""
         samples = Samples(self.past)
         real = samples.real().to(start)
         order = torch.tensor(stream(0, "held out").permutation(len(real)))
@@ -82,7 +85,14 @@ class BoundPIGAN(BoundRandomFieldModel, BoundAdversarialModel):
             return samples.made(self.physics, beta, z, noise)
 
         parts = real[order[held:]], real[order[:held]]
-        return Game(self.settings.gan, simulate, self.settings.latent, *parts, start, generator, loop, "training").run()
+        game = Game(self.settings.gan, simulate, self.settings.latent, *parts, start, generator, loop, "training")
+        try:
+            return game.run()
+        except RunError as error:
+            if loop.checkpoint is None:  # no folder to keep anything in
+                raise
+            kept = {} if game.good is None else {"theta": game.good, **self.state()}
+            raise RunError(f"{error} {keep_good(loop.checkpoint.parent, kept)}") from error
 
     def state(self) -> dict[str, Tensor]:
         return {"units": torch.tensor(list(self.physics.units.values()), dtype=torch.float64)}

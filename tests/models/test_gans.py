@@ -12,15 +12,17 @@ from sciuq_runner.problems.spde import SPDE
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from sciuq_runner import files
 from sciuq_runner.assembly import assemble, prepare
 from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.errors import ConfigError
-from sciuq_runner.gan import Adversarial
+from sciuq_runner.errors import ConfigError, RunError
+from sciuq_runner.gan import CHECK_EVERY, Adversarial
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.dens import DEns
-from sciuq_runner.models.gan_fp import BoundGenerators
+from sciuq_runner.models.gan_fp import BoundGenerators, Samples
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.models.pi_gan import PIGAN, BoundPIGAN
+from sciuq_runner.pretraining import LAST_GOOD
 from sciuq_runner.problem import Noise, Readings
 from sciuq_runner.seeds import stream
 from sciuq_runner.target import Target
@@ -113,6 +115,35 @@ def test_members_of_a_pi_gan_train_apart_and_make_the_source_by_physics():
     inner = slice(4, -4)  # differences of second order: a few times step^2 of a smooth function
     error = (source - by_differences)[:, inner].abs().max() / source[:, inner].abs().max()
     assert error < 0.1
+
+
+@pytest.mark.parametrize(("factor", "said"), [(float("nan"), "NaN or infinite"), (0.0, "collapsed")])
+@pytest.mark.parametrize("start", [0, CHECK_EVERY + 5], ids=["at once", "later"])
+def test_a_pi_gan_that_fails_keeps_its_last_good_members(tmp_path, monkeypatch, factor, said, start):
+    problem = SPDE(n_realisations=60, n_test_realisations=20, n_calibration=0, n_test=11)
+    train = {name: item.train for name, item in problem.dataset(stream(0, "data")).items()}
+    settings = PIGAN(latent=3, width=8, n_draws=7, gan=replace(SMALL, n_steps=2 * CHECK_EVERY))
+    model, again = (settings.bind(problem, problem.noise, part) for part in (train, None))
+    target = Target(model, problem.noise, train, dtype=torch.float64)
+    loop = Loop(None, tmp_path / "checkpoint.safetensors")
+    good = Samples.made
+    monkeypatch.setattr(
+        Samples,
+        "made",
+        lambda *inputs: good(*inputs) * (factor if loop.done.get("training", 0) >= start else 1.0),
+    )
+    kept = f"The last good weights are in {tmp_path / LAST_GOOD}" if start else "None of its weights were good yet"
+    with pytest.raises(RunError, match=f"{said}.* {kept}"):
+        DEns(n_members=2).run(target, torch.Generator().manual_seed(0), loop)
+    assert (tmp_path / LAST_GOOD).exists() == bool(start)
+    if start:
+        found = files.read_tensors(tmp_path / LAST_GOOD)[0]
+        again.load_state(found)
+        assert again.physics.units == model.physics.units
+        assert torch.isfinite(again.observe(found["theta"], "u", torch.zeros(1, 1))).all()
+        begin = target.init(2, torch.Generator().manual_seed(0))
+        assert found["theta"].shape == begin.shape
+        assert not torch.equal(found["theta"], begin)
 
 
 def test_known_noise_of_realisations_is_added_to_what_is_made():
