@@ -47,8 +47,8 @@ class Darcy(Problem):
     from in both positions.
 
     - ``clean``: u for new conductivities known on the whole grid, ``n_test`` of each of ``test_lengths``, or at
-      ``n_lambda`` random places and interpolated. Pairs may have noise in u (``train_noise``, in units of the standard
-      deviation of u), else the model may be off by ``tolerance``.
+      ``n_lambda`` random places and interpolated, as are those held out for calibration and validation. Pairs may have
+      noise in u (``train_noise``, in units of the standard deviation of u), else the model may be off by ``tolerance``.
     - ``noisy``: one new field of correlation length ``new_length`` has been read at ``n_lambda`` places, and its u at
       ``n_u``, with noise of scale ``noise_scale`` in standardised units; wanted are both everywhere. The operator sees
       a conductivity in every ``input_stride``-th cell along both sides, which spares samplers most values of the prior;
@@ -242,7 +242,9 @@ class Darcy(Problem):
             for n, use in ((self.n_calibration, "calibration"), (self.n_validation, "validation"))
         )
         if self.n_lambda is not None:
-            inputs = self.interpolated(inputs, rng)
+            places = rng.permutation(len(x))[: self.n_lambda]
+            inputs = self.interpolated(inputs, places)
+            held, validation = ((self.interpolated(part[0], places), part[1]) for part in (held, validation))
         lengths = np.repeat(self.test_lengths, self.n_test)
         order = sorted(self.test_lengths, key=lambda length: length != self.length)  # the known one first
         return {
@@ -270,10 +272,10 @@ class Darcy(Problem):
         others = [item for item in self.test_lengths if item != self.length]
         return "ood" if len(others) == 1 else f"ood_{length:g}"
 
-    def interpolated(self, inputs: Array, rng: np.random.Generator) -> Array:
-        """Fields rebuilt from their values at ``n_lambda`` places of the grid, the same for all."""
-        assert self.n_lambda is not None
-        places = rng.permutation(len(inputs))[: self.n_lambda]
+    def interpolated(self, inputs: Array, places: Array) -> Array:
+        """Fields ``[S, n]`` rebuilt from their values at these places of the grid."""
+        if not inputs.shape[1]:
+            return inputs
         x = self.grid.points
         found: Array = RBFInterpolator(x[places], inputs[places], kernel="thin_plate_spline")(x)
         return found

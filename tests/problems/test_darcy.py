@@ -308,6 +308,12 @@ def test_few_readings_of_a_conductivity_are_interpolated_exactly_where_they_are(
     assert there.sum() == 20
     np.testing.assert_array_equal(few.test.y, known.test.y)
     np.testing.assert_array_equal(few.train.inputs, known.train.inputs)
+    for name in ("calibration", "validation"):  # known as those of the test, from the same places
+        mine, theirs = getattr(few, name), getattr(known, name)
+        np.testing.assert_array_equal(np.isclose(mine.inputs, theirs.inputs, rtol=0, atol=1e-9).all(0), there)
+        np.testing.assert_array_equal(mine.y, theirs.y)
+    nothing = replace(SMALL, n_lambda=20, n_calibration=0, n_validation=0).dataset(stream(0, "data"))[OUTPUT]
+    np.testing.assert_array_equal(nothing.test.inputs, few.test.inputs)
     other = replace(SMALL, n_lambda=20).dataset(stream(1, "data"))[OUTPUT]
     assert (np.isclose(other.test.inputs, known.test.inputs, rtol=0, atol=1e-9).all(0) != there).any()
     whole = replace(SMALL, n_lambda=64).dataset(stream(0, "data"))[OUTPUT]
