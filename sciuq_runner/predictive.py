@@ -102,7 +102,7 @@ def predict(
     variance = np.zeros(()) if clean else scale**2 * variance_factor(target.noise[quantity])
     if isinstance(target.model, BoundRandomFieldModel):
         chunk = max(1, REALISED // max(1, len(x) * target.model.n_realisations))
-        parts = torch.cat([moments(part) for part in posterior.chunks(value, chunk)]).cpu().numpy()
+        parts = torch.cat([moments(part) for part in posterior.chunks(value, chunk)]).numpy()
         return Predictive.of_members(parts[..., :1], parts[..., 1:] + variance)
     at_once = CHUNK if points.device.type == "cpu" else LARGE_CHUNK
     chunk = max(1, min(256, at_once // max(1, len(x))))
@@ -146,7 +146,7 @@ def predict_operator(
 
 def moments(values: Tensor) -> Tensor:
     """Mean and variance over realisations ``[M, N, R]``, in double precision: ``[M, N, 2]``."""
-    values = values.double()
+    values = values.cpu().double()
     return torch.stack([values.mean(-1), values.var(-1, correction=0)], dim=-1)
 
 
@@ -167,7 +167,7 @@ def predict_statistics(
     chunk = max(1, REALISED // max(1, len(x) * n_realisations))
     parts = [statistics(part) for part in posterior.chunks(value, chunk)]
     return {
-        name: Predictive.of_members(torch.cat([part[name] for part in parts]).cpu().numpy(), np.array(0.0))
+        name: Predictive.of_members(torch.cat([part[name] for part in parts]).numpy(), np.array(0.0))
         for name in parts[0]
     }
 
@@ -177,7 +177,7 @@ def statistics(values: Tensor) -> dict[str, Tensor]:
 
     The first two are functions of the points, ``[M, N, 1]``, the last ``[M, N_EIGENVALUES, 1]`` in descending order.
     """
-    values = values.double()
+    values = values.cpu().double()
     mean = values.mean(-1, keepdim=True)
     deviations = values - mean
     covariance = deviations @ deviations.mT / values.shape[-1]

@@ -316,7 +316,7 @@ class Target:
     def draw_log_scale(self, prior: InverseGamma, count: int, squares: Tensor, generator: Generator) -> Tensor:
         """Log of a scale, drawn from its inverse-Gamma conditional."""
         shape = (prior.shape + count / 2) / self.temperature
-        rate = (1 / prior.scale + 0.5 * squares.double().cpu()) / self.temperature
+        rate = (1 / prior.scale + 0.5 * squares.cpu().double()) / self.temperature
         concentration = torch.full_like(rate, shape)
         precision = torch._standard_gamma(concentration, generator=generator) / rate
         return self.tensor(-0.5 * precision.log())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
-from sciuq_runner.predictive import Predictive, predict, variance_factor
+from sciuq_runner.predictive import Predictive, moments, predict, statistics, variance_factor
 from sciuq_runner.problem import Noise
+from tests.devices import elsewhere
 from tests.exact import linear_regression
 
 RNG = np.random.default_rng(0)
@@ -69,3 +71,11 @@ def np_generator():
     import torch
 
     return torch.Generator().manual_seed(0)
+
+
+def test_realisations_leave_their_device_before_they_become_double():
+    values = torch.tensor(RNG.standard_normal((2, 12, 5)))
+    found, exact = statistics(elsewhere(values)), statistics(values)
+    for name, item in exact.items():
+        torch.testing.assert_close(found[name], item)
+    torch.testing.assert_close(moments(elsewhere(values)), moments(values))

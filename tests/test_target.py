@@ -13,6 +13,7 @@ from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
 from sciuq_runner.problem import InverseGamma, Noise, Readings
 from sciuq_runner.target import Target
+from tests.devices import elsewhere
 from tests.exact import Plane, linear_regression
 
 RNG = np.random.default_rng(1)
@@ -130,3 +131,12 @@ def test_a_model_may_choose_where_each_member_starts_out_of_draws_of_its_own():
     assert len(set(best.tolist())) > 1
     start = target.init(3, torch.Generator().manual_seed(0))
     assert torch.equal(start, every[torch.arange(3), best])
+
+
+def test_sums_of_squares_leave_their_device_before_they_become_double():
+    target, squares = make(Noise("learned", 0.2)), torch.tensor([0.5, 2.0, 8.0], dtype=torch.float64)
+    here, there = (
+        target.draw_log_scale(InverseGamma(2.0, 10.0), 6, item, torch.Generator().manual_seed(0))
+        for item in (squares, elsewhere(squares))
+    )
+    torch.testing.assert_close(here, there)

@@ -116,7 +116,7 @@ class HMC(Method):
             state.update(new.tensors())
             if (count + 1) % self.thin == 0:
                 state["samples"][count // self.thin] = chains.original(new.position)
-            state["accept"] = state["accept"] + (info.accept_prob.double().mean().cpu() - state["accept"]) / (count + 1)
+            state["accept"] = state["accept"] + (info.accept_prob.cpu().double().mean() - state["accept"]) / (count + 1)
             state["divergences"] = state["divergences"] + info.diverged.sum().cpu()
             loop.show(accept=state["accept"].item(), step_size=step_size)
 

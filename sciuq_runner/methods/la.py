@@ -118,8 +118,8 @@ class LA(Method):
             jacobian[:, ~scalar],
         ]  # of unknown numbers with a prior of their own, of weights
         grams = [part @ part.T for part in relative] if len(jacobian) <= jacobian.shape[1] else None
-        squared_norm = theta[: target.n_weights - target.model.n_scalars].double().square().sum()
-        scales = theta[target.n_weights :].double().clone().requires_grad_(True)
+        squared_norm = theta[: target.n_weights - target.model.n_scalars].cpu().double().square().sum()
+        scales = theta[target.n_weights :].cpu().double().clone().requires_grad_(True)
         optimiser = torch.optim.Adam([scales], lr=self.scale_rate)
         for _ in range(self.n_scale_steps):
             noise = stacked.noise_of_rows(scales)
@@ -141,13 +141,13 @@ class LA(Method):
         """Samples of the fitted Gaussian over the weights, ``[n_samples, n_weights]``."""
         chosen = self.chosen(target)
         stacked = Stacked(target, theta, chosen)
-        scales = target.prior_scales(theta[None])[0].double().cpu()[chosen]
+        scales = target.prior_scales(theta[None])[0].cpu().double()[chosen]
         if self.hessian == "full" and stacked.n_rows < len(scales):
             deviations = draw_by_rows(stacked.jacobian(), scales, self.n_samples, generator)
         else:
             deviations = self.draw_by_laplace(stacked, scales, generator)
         spread = math.sqrt(target.temperature)  # of the whole posterior; laplace-torch cools the likelihood alone
-        weights = theta[: target.n_weights].double().cpu().repeat(self.n_samples, 1)
+        weights = theta[: target.n_weights].cpu().double().repeat(self.n_samples, 1)
         weights[:, chosen] += spread * deviations
         return target.tensor(weights)
 
@@ -197,7 +197,7 @@ class Stacked(nn.Module):
         super().__init__()
         self.target, self.chosen = target, chosen
         self.base = theta.detach().clone()
-        self.free = nn.Parameter(theta[: target.n_weights][chosen.to(theta.device)].double().cpu())
+        self.free = nn.Parameter(theta[: target.n_weights][chosen.to(theta.device)].cpu().double())
         with torch.no_grad():
             self.scales = [
                 torch.ones_like(term.y)
@@ -215,7 +215,7 @@ class Stacked(nn.Module):
             (term.combine(self.target.values(theta, term))[0] / scale / fisher_scale(term)).flatten()
             for term, scale in zip(self.target.terms, self.scales, strict=True)
         ]
-        return torch.cat(columns).double().cpu()
+        return torch.cat(columns).cpu().double()
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
@@ -246,7 +246,7 @@ class Stacked(nn.Module):
             (term.y / scale / fisher_scale(term)).flatten()
             for term, scale in zip(self.target.terms, self.scales, strict=True)
         ]
-        return torch.cat(columns).double().cpu()
+        return torch.cat(columns).cpu().double()
 
     def residual(self) -> Tensor:
         with torch.no_grad():

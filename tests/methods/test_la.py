@@ -12,7 +12,8 @@ from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
 from sciuq_runner.problem import Noise, Readings
 from sciuq_runner.target import Target
-from tests.exact import Plane, warped_regression
+from tests.devices import elsewhere
+from tests.exact import Plane, linear_regression, warped_regression
 from tests.montecarlo import SIGMAS
 
 
@@ -106,3 +107,13 @@ def test_rows_are_scaled_each_by_its_own_noise_and_derived_either_way(n_readings
     np.testing.assert_allclose(stacked.readings(), (y / scale)[:, 0])
     features = np.concatenate([x, np.ones((n_readings, 1))], axis=1) / scale
     np.testing.assert_allclose(stacked.jacobian(), features, atol=1e-12)
+
+
+def test_what_is_fitted_leaves_its_device_before_it_becomes_double():
+    target, method = linear_regression(noise=Noise("learned", 0.5)).target, LA(n_samples=3, n_scale_steps=20)
+    theta = target.init(1, torch.Generator().manual_seed(0))[0]
+    results = []
+    for item in (theta, elsewhere(theta)):
+        drawn = method.draw(target, item, torch.Generator().manual_seed(1))
+        results.append(torch.cat([method.fit_scales(target, item), drawn.flatten()]))
+    torch.testing.assert_close(results[1].cpu(), results[0])
