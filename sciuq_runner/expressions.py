@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.fields import VALUE, order_of
+from sciuq_runner.fields import VALUE
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 50
 """Parentheses, signs and powers inside each other; the parser goes some seven calls deep for each."""
 
-LONGEST = 30
-"""Letters after the name of a field that can be a derivative."""
+MAX_ORDER = 10
+"""Of a derivative along all coordinates together: the derivatives below it, which are needed too, become very many."""
 
 CONSTANTS = {"pi": math.pi, "e": math.e}
 
@@ -165,8 +165,8 @@ def derivative_of(name: str, fields: Mapping[str, Sequence[str]]) -> tuple[str, 
         return None
     for field in _fields_before(name, fields):
         along = name[len(field) + 1 :]
-        order = order_of(along, fields[field]) if len(along) <= LONGEST and along != VALUE else None
-        if order is not None:
+        order = None if along.endswith(VALUE) else _order_of(along, fields[field])
+        if order is not None and sum(order) <= MAX_ORDER:
             return field, order
     return None
 
@@ -187,7 +187,7 @@ def check_names(
             along = _remainder(name[len(field) + 1 :], fields[field])
             depends = ", ".join(fields[field]) or "no coordinate"
             if not along:
-                raise ConfigError(f"{where} is a derivative of too high an order: write at most {LONGEST} letters.")
+                raise ConfigError(f"{where} is a derivative of too high an order: the highest is {MAX_ORDER}.")
             raise ConfigError(f"{where} is a derivative along {along}, and {field} depends on {depends}.")
         raise ConfigError(f"{where}{_letters(name)} is not known: {nearest(name, {*allowed, *fields, *CONSTANTS})}")
 
@@ -196,6 +196,18 @@ def _fields_before(name: str, fields: Iterable[str]) -> list[str]:
     """Fields of which ``name`` looks like a derivative, the longest first."""
     found = [field for field in fields if name.startswith(f"{field}_") and len(name) > len(field) + 1]
     return sorted(found, key=len, reverse=True)
+
+
+def _order_of(along: str, coordinates: Sequence[str]) -> tuple[int, ...] | None:
+    """What :func:`fields.order_of` gives, of text of any length: read from its end, where no part is tried twice."""
+    found = {len(along): (0,) * len(coordinates)}
+    for start in reversed(range(len(along))):
+        for i, coordinate in enumerate(coordinates):
+            rest = found.get(start + len(coordinate))
+            if rest is not None and along.startswith(coordinate, start):
+                found[start] = tuple(n + (i == j) for j, n in enumerate(rest))
+                break
+    return found.get(0)
 
 
 def _remainder(text: str, coordinates: Sequence[str]) -> str:

@@ -135,7 +135,7 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
     (
         {"equations.heat": "u_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},
         "problem.equations.heat: 'u_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' at column 1 is a derivative of "
-        "too high an order: write at most 30 letters.",
+        "too high an order: the highest is 10.",
     ),
     (
         {"equations.heat": "u_value"},
