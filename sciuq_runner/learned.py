@@ -35,9 +35,7 @@ def before_and_after(
         for quantity, size in width.items():
             panels |= values_at(target, {**priors, "posterior": posterior}, quantity, np.zeros(size))
     for quantity, point in probes.items():
-        panels |= values_at(
-            target, {"prior": prior(target, initial, rng), "posterior": posterior}, quantity, np.array(point)
-        )
+        panels |= probe(target, posterior, initial, quantity, np.array(point), rng)
     noise = posterior.evaluate_scale(lambda theta: target.log_noise_scales(theta).exp()).cpu().double().numpy()
     for slot, group in enumerate(target.noise_groups):
         panels[f"noise scale of {group}"] = {
@@ -52,6 +50,21 @@ def prior(target: Target, scales: Array, rng: np.random.Generator) -> Posterior:
     draws = rng.standard_normal((len(scales), target.n_weights))
     draws[:, : target.n_weights - target.model.n_scalars] *= scales[:, None]
     return Posterior(target.tensor(draws))
+
+
+def probe(
+    target: Target, posterior: Posterior, scales: Array, quantity: str, point: Array, rng: np.random.Generator
+) -> dict[str, dict[str, Array]]:
+    """The panel of a quantity at one point.
+
+    Where the prior of theta holds what was read already, the model has to say what was assumed before.
+    """
+    if target.model.uses_readings:
+        return values_at(target, {"prior": prior(target, scales, rng), "posterior": posterior}, quantity, point)
+    assumed = target.model.assumed(quantity, N_DRAWS, rng)
+    before = {} if assumed is None else {"prior": assumed}
+    found = values_at(target, {"posterior": posterior}, quantity, point)
+    return {label: before | after for label, after in found.items()}
 
 
 def values_at(

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Generator, Tensor
 
 from sciuq_runner.loop import Loop
@@ -68,6 +69,11 @@ class BoundModel(ABC):
     def alternatives(self, quantity: str) -> int:
         """How many models of a quantity there are for the same theta, whose values stand in place of components."""
         return 1
+
+    def assumed(self, quantity: str, n: int, rng: np.random.Generator) -> Array | None:
+        """Draws ``[n]`` of a quantity anywhere before any reading, from a model that does not use readings any more:
+        theta tells no more what was assumed. None where it cannot say."""
+        return None
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         """The predicted noise scale of a heteroscedastic quantity, ``[M, N, D_q]``; of models that predict any."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from annotated_types import Ge
 
+from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import BoundModel
-from sciuq_runner.models.gan_fp import GANFP
+from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
 from sciuq_runner.problem import Array, History, Noise, Problem, Readings
 from sciuq_runner.schema import Count
 from sciuq_runner.seeds import stream
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process import GaussianProcessRegressor
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class GPPIGAN(GANFP):
     physics, as if the problem was stochastic (Section 4.4 of the paper).
 
     All that is known from the readings is then in the generator: its input z stays standard normal, and samplers draw
-    from that. The spread of the fields is epistemic.
+    from that. The spread of the fields is epistemic. What was assumed before is the process without readings.
     """
 
     latent: Count = 40
@@ -35,9 +40,10 @@ class GPPIGAN(GANFP):
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
     ) -> BoundModel:
-        bound = super().bind(problem, noise, readings)
-        bound.uses_readings = False
-        return bound
+        refusal = self.refuse(problem, noise)
+        if refusal:
+            raise ConfigError(refusal)
+        return BoundProcess(self, problem, noise, readings)
 
     def refuse(self, problem: Problem, noise: Mapping[str, Noise]) -> str | None:
         if self.process not in problem.noise or len(problem.coordinates_of(self.process)) != 1:
@@ -47,6 +53,10 @@ class GPPIGAN(GANFP):
         return None
 
     def history(self, problem: Problem, readings: Mapping[str, Readings]) -> Mapping[str, History]:
+        return self.realise(problem, readings)[0]
+
+    def realise(self, problem: Problem, readings: Mapping[str, Readings]) -> tuple[Mapping[str, History], float]:
+        """What the generator learns from, and the variance that the process has where nothing is read."""
         rng, noise = stream(self.pretrain_seed, "realisations"), problem.noise
         (coordinate,) = problem.coordinates_of(self.process)
         seen = [
@@ -56,32 +66,58 @@ class GPPIGAN(GANFP):
         ]
         ends = np.concatenate(seen)
         places = np.linspace(ends.min(), ends.max(), self.n_places)[:, None]
-        made = {}
+        made, variance = {}, np.nan
         for name, part in readings.items():
             if name == self.process:
-                made[name] = History(places, self.posterior_draws(part, noise[name], places, rng))
+                process = self.fit(part, noise[name], float(np.ptp(places)), rng)
+                variance = process.kernel_.k1.constant_value
+                made[name] = History(places, self.posterior_draws(process, places, rng))
             elif len(part):
                 shape = (len(part), self.n_realisations)
                 scale = np.broadcast_to(np.asarray(noise[name].scale), (len(part), 1))
                 made[name] = History(part.x, part.y[:, :1] + scale * rng.standard_normal(shape))
-        return made
+        return made, float(variance)
 
-    def posterior_draws(self, part: Readings, noise: Noise, places: Array, rng: np.random.Generator) -> Array:
-        """Realisations ``[n_places, n_realisations]`` of the process given its readings."""
+    def fit(self, part: Readings, noise: Noise, extent: float, rng: np.random.Generator) -> GaussianProcessRegressor:
+        """The process given its readings."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-        extent, spacing = float(np.ptp(places)), float(np.median(np.diff(np.sort(part.x[:, 0]))))
+        spacing = float(np.median(np.diff(np.sort(part.x[:, 0]))))
         kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(extent / 5, (spacing / 2, extent * 10))  # no finer than is read
         process = GaussianProcessRegressor(
             kernel, alpha=np.square(noise.scale), n_restarts_optimizer=10, random_state=int(rng.integers(2**31))
         )
         with warnings.catch_warnings():  # of a parameter at the end of its range
             warnings.simplefilter("ignore", ConvergenceWarning)
-            process.fit(part.x, part.y[:, 0])
+            return process.fit(part.x, part.y[:, 0])
+
+    def posterior_draws(self, process: GaussianProcessRegressor, places: Array, rng: np.random.Generator) -> Array:
+        """Realisations ``[n_places, n_realisations]`` of a process that has been fitted."""
         mean, covariance = process.predict(places, return_cov=True)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0))
         draws: Array = mean[:, None] + root @ rng.standard_normal((len(places), self.n_realisations))
         return draws
+
+
+class BoundProcess(BoundGenerators):
+    """Generators that hold all that the readings tell."""
+
+    settings: GPPIGAN
+    uses_readings = False
+
+    @cached_property
+    def realised(self) -> tuple[Mapping[str, History], float]:
+        return self.settings.realise(self.problem, self.readings)
+
+    @cached_property
+    def past(self) -> Mapping[str, History]:
+        return self.realised[0]
+
+    def assumed(self, quantity: str, n: int, rng: np.random.Generator) -> Array | None:
+        """The process without readings, whose mean is zero; what the physics makes of it elsewhere is not known."""
+        if quantity != self.settings.process:
+            return None
+        return np.sqrt(self.realised[1]) * rng.standard_normal(n)

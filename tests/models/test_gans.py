@@ -17,7 +17,9 @@ from sciuq_runner.assembly import assemble, prepare
 from sciuq_runner.composition import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.gan import CHECK_EVERY, Adversarial
+from sciuq_runner.learned import before_and_after
 from sciuq_runner.loop import Loop
+from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.models.gan_fp import BoundGenerators, Samples
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
@@ -43,11 +45,7 @@ def test_realisations_have_the_moments_of_the_gaussian_process():
     train = {name: item.train for name, item in data.items()}
     n = 20_000
     history = GPPIGAN(n_realisations=n, n_places=11).history(problem, train)
-    spacing = np.median(np.diff(train["f"].x[:, 0]))
-    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(0.2, (spacing / 2, 20))
-    process = GaussianProcessRegressor(kernel, alpha=0.1**2, n_restarts_optimizer=20, random_state=1)
-    process.fit(train["f"].x, train["f"].y[:, 0])
-    mean, std = process.predict(history["f"].x, return_std=True)
+    mean, std = independent_process(train["f"]).predict(history["f"].x, return_std=True)
     np.testing.assert_allclose(history["f"].y.mean(1), mean, atol=5 * std.max() / n**0.5 + 1e-3)
     np.testing.assert_allclose(history["f"].y.std(1), std, rtol=5 / (2 * n) ** 0.5 + 1e-2, atol=1e-3)
     np.testing.assert_allclose(history["u"].y.mean(1), train["u"].y[:, 0], atol=5 * 0.1 / n**0.5)
@@ -56,9 +54,9 @@ def test_realisations_have_the_moments_of_the_gaussian_process():
 def test_a_process_is_not_finer_than_what_is_read():
     x = np.linspace(-1, 1, 9)[:, None]
     white = np.random.default_rng(0).standard_normal((9, 1))
-    draws = GPPIGAN(n_realisations=4000).posterior_draws(
-        Readings(x, white), Noise("known", 0.01), np.linspace(-1, 1, 65)[:, None], np.random.default_rng(1)
-    )
+    settings, rng = GPPIGAN(n_realisations=4000), np.random.default_rng(1)
+    process = settings.fit(Readings(x, white), Noise("known", 0.01), 2.0, rng)
+    draws = settings.posterior_draws(process, np.linspace(-1, 1, 65)[:, None], rng)
     neighbours = np.corrcoef(draws[12], draws[13])[0, 1]  # 1/32 apart, a quarter of the shortest length
     assert neighbours > np.exp(-0.5 * 0.25**2) - 0.05
 
@@ -68,6 +66,32 @@ def test_what_is_learned_from_readings_is_not_counted_twice():
     assert target.terms == []
     theta = torch.randn(3, target.size)
     torch.testing.assert_close(target.log_density(theta), target.log_prior(theta))
+
+
+def independent_process(train: Readings) -> GaussianProcessRegressor:
+    spacing = np.median(np.diff(train.x[:, 0]))
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(0.2, (spacing / 2, 20))
+    process = GaussianProcessRegressor(kernel, alpha=0.1**2, n_restarts_optimizer=20, random_state=1)
+    return process.fit(train.x, train.y[:, 0])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_prior_of_a_gaussian_process_is_that_without_readings():
+    run = assemble(settings_of("problem=forward_pde", "model=gp_pi_gan"))
+    data, target = prepare(run)
+    (stage,) = target.model.pretraining()
+    stage.load(stage.run(Loop()))
+    posterior = Posterior(torch.randn(2000, target.size, generator=torch.Generator().manual_seed(0)))
+    panel = before_and_after(target, posterior, stream(0, "figures"), run.problem.probes)["f(1)"]
+    variance = independent_process(data["f"].train).kernel_.diag(np.ones((1, 1)))[0]
+    n = len(panel["prior"])
+    assert panel["prior"].var() == pytest.approx(variance, rel=5 * (2 / n) ** 0.5 + 1e-2)
+    assert panel["prior"].mean() == pytest.approx(0, abs=5 * (variance / n) ** 0.5)
+    with torch.no_grad():
+        made = target.model.observe(posterior.theta, "f", torch.ones(1, 1))[:, 0, 0]
+    np.testing.assert_allclose(panel["posterior"], made, rtol=1e-5)
+    (other,) = before_and_after(target, posterior, stream(0, "figures"), {"u": (1.0,)}).values()
+    assert set(other) == {"posterior"}  # what was assumed of u is not known
 
 
 def test_a_saved_gp_pi_gan_needs_no_readings():

@@ -7,8 +7,11 @@ import pytest
 import torch
 from sciuq_runner.problems.forward_pde import DIFFUSION, REACTION, ForwardPDE, solution, source
 
+from sciuq_runner.learned import before_and_after
+from sciuq_runner.methods.base import Posterior
 from sciuq_runner.models import BNN
 from sciuq_runner.seeds import stream, torch_stream
+from sciuq_runner.target import Target
 from tests.exact import along
 
 
@@ -47,3 +50,19 @@ def test_f_of_a_network_is_the_equation():
 
     expected = DIFFUSION * along(along(u))(x) - REACTION * u(x) ** 3
     torch.testing.assert_close(model.observe(theta, "f", x), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_the_source_at_the_right_end_is_shown_before_and_after():
+    """The prior is that of networks with standard normal weights, whatever the samples are."""
+    problem = ForwardPDE()
+    model = BNN(width=8).bind(problem, problem.noise)
+    readings = {name: item.train for name, item in problem.dataset(stream(0, "data")).items()}
+    target = Target(model, problem.noise, readings, dtype=torch.float64)
+    posterior = Posterior(target.init(3, torch_stream(0, "test")))
+    panel = before_and_after(target, posterior, stream(0, "figures"), problem.probes)["f(1)"]
+    assert list(panel) == ["prior", "posterior"]
+    at = torch.ones(1, 1, dtype=torch.float64)
+    np.testing.assert_allclose(panel["posterior"], model.observe(posterior.theta, "f", at)[:, 0, 0])
+    draws = torch.randn(4000, model.n_params, generator=torch_stream(1, "test"), dtype=torch.float64)
+    parts = panel["prior"], model.observe(draws, "f", at)[:, 0, 0].numpy()
+    np.testing.assert_allclose(*(np.quantile(part, (0.25, 0.75)) for part in parts), rtol=0.15)
