@@ -245,14 +245,15 @@ def calibrated(
 
     Raises ``ValueError`` with a sentence where that cannot be.
     """
-    z = (result.train if settings.data == "train" else result.calibration).residuals
+    held = result.train if settings.data == "train" else result.calibration
+    z, unit = held.residuals, "functions" if held.random else "readings"
     if not calibrators or not len(z):
         return result.calibrate({}, z)  # a quantity without readings stays as it is
     used = settings.n or len(z)
     if used > len(z):
-        raise ValueError(f"calibration.n={used} is more than the {len(z)} readings of {name} that there are.")
+        raise ValueError(f"calibration.n={used} is more than the {len(z)} {unit} of {name} that there are.")
     if "conformal" in calibrators and used < points_needed(LEVEL):
-        log.warning("From %d readings, conformal intervals carry no guarantee at 95 %%: that takes 19.", used)
+        log.warning("From %d %s, conformal intervals carry no guarantee at 95 %%: that takes 19.", used, unit)
     order = stream(seed, "calibration").permutation(len(z))
     return result.calibrate(calibrators, z[order[:used]])
 

@@ -288,7 +288,8 @@ class Calibrator(ABC):
 
     @abstractmethod
     def fit(self, z: Array) -> Standard:
-        """The distribution of scaled residuals, from those of the calibration data, of any shape."""
+        """The distribution of scaled residuals, from those of the calibration data: one row for every reading or
+        function."""
 
 
 def residuals(z: Array) -> Array:

@@ -1,4 +1,5 @@
-"""Split conformal prediction with normalised residuals (Papadopoulos et al. 2002; Lei et al. 2018)."""
+"""Split conformal prediction with normalised residuals (Papadopoulos et al. 2002; Lei et al. 2018), of whole functions
+too (Lee, Barber and Willett 2023)."""
 
 from __future__ import annotations
 
@@ -21,21 +22,25 @@ class Conformal(Calibrator):
     most :math:`\text{level} + 1/(n+1)`. For :math:`k > n` there is no such interval (:func:`points_needed`), and the
     tail of the distribution stands in.
 
+    Rows of residuals are what is exchangeable: single readings, or n functions with m correlated values each. The
+    latter count as n, however many values they have: among all of their scores :math:`k = \lceil (n+1)\,m\,
+    \text{level} \rceil`, and a new function is covered at an expected share of its places of at least ``level``.
+
     That distribution is symmetric, :math:`F(z) = \frac12 + \frac{\operatorname{sign} z}{2} G(|z|)`, with :math:`G`
-    linear through :math:`(0, 0)` and :math:`(r_{(k)}, \frac{k}{n+1})` and the tails of N(0, 1) beyond. Ties count at
-    their highest rank and numbers are rounded up, which keeps the promise.
+    linear through :math:`(0, 0)` and :math:`(r_{(k)}, \frac{k}{(n+1)\,m})` and the tails of N(0, 1) beyond. Ties count
+    at their highest rank and numbers are rounded up, which keeps the promise.
     """
 
     def fit(self, z: Array) -> Piecewise:
         scores, counts = pool(np.abs(residuals(z)), np.ceil)
         scores = np.maximum(scores, RESOLUTION / 2)
-        shares = np.cumsum(counts) / (counts.sum() + 1)
+        shares = np.cumsum(counts) / (z.size + z.size // len(z))  # one more row, of scores that may be anything
         knots = np.concatenate([-scores[::-1], scores])
         levels = 0.5 + np.concatenate([-shares[::-1], shares]) / 2
         return Piecewise(knots, levels, straight=True, outward=True)
 
 
 def points_needed(level: float) -> int:
-    r"""The fewest calibration readings with :math:`\lceil (n+1)\,\text{level} \rceil \le n`: 19 for 95 %."""
+    r"""The fewest readings, or functions, with :math:`\lceil (n+1)\,\text{level} \rceil \le n`: 19 for 95 %."""
     exact = Fraction(str(level))  # the decimal number that was meant, not the binary one next to it
     return math.ceil(exact / (1 - exact))
