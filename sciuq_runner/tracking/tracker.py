@@ -19,6 +19,7 @@ from sciuq_runner.tracking.flat import MAX_PARAM
 from sciuq_runner.uris import with_credentials
 
 SWEEP_FOLDER = "sweep_folder"  # a tag
+PRETRAINED, KEPT = "pretrained", "kept"  # a folder of artifacts and the start of tags, and their value
 PAGE = 1000  # runs that are asked for at once
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
@@ -119,8 +120,8 @@ class Tracker(Experiment):
 
         def keep() -> None:
             assert self.run_id is not None
-            self.client.log_artifact(self.run_id, str(path), "pretrained")
-            self.client.set_tag(self.run_id, "pretrained", key)
+            self.client.log_artifact(self.run_id, str(path), PRETRAINED)
+            self.client.set_tag(self.run_id, f"{PRETRAINED}.{key}", KEPT)  # a run may have several: one tag for each
 
         guarded(keep, "keep what was pre-trained")
 
@@ -129,11 +130,11 @@ class Tracker(Experiment):
         found: list[Path] = []
 
         def find() -> None:
-            runs = self.client.search_runs([self.experiment_id], f"tags.pretrained = '{key}'", max_results=1)
+            runs = self.tagged(f"{PRETRAINED}.{key}", KEPT) or self.tagged(PRETRAINED, key)  # of earlier versions
             if runs:
                 name = f"{key}.safetensors"
                 with tempfile.TemporaryDirectory() as temporary:
-                    here = self.client.download_artifacts(runs[0].info.run_id, f"pretrained/{name}", temporary)
+                    here = self.client.download_artifacts(runs[0].info.run_id, f"{PRETRAINED}/{name}", temporary)
                     write_atomically(folder / name, lambda target: shutil.copyfile(here, target))
                 found.append(folder / name)
 

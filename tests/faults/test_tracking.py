@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 from mlflow import MlflowClient
 from sqlalchemy import text
 
@@ -24,6 +25,7 @@ from sciuq_runner import files
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import read_run
 from sciuq_runner.loop import Loop
+from sciuq_runner.pretraining import Store
 from sciuq_runner.record import read_record
 from sciuq_runner.report.runs import read_folder
 from sciuq_runner.results import RECALIBRATING
@@ -252,6 +254,27 @@ def test_runs_are_uploaded_once_and_half_runs_never(finished, tmp_path, capsys, 
     assert "complete/figures holds no run: name the folder of a run" in several
     assert "nowhere holds no run: name the folder of a run" in several
     assert re.search(r"^complete: run \w+ (is new|was not complete|has everything)", several, re.MULTILINE), several
+
+
+def test_all_that_a_run_has_pretrained_is_found_again(tmp_path):
+    """An operator and a generator of one run, from a folder that has neither; and what earlier versions kept."""
+    tracker = Tracker(None, "sciuq", tmp_path)
+    tracker.connect()
+    tracker.start("a run", {}, {})
+    keys = ["a" * 64, "b" * 64]  # as long as a hash
+    here = Store(tmp_path / "here", tracker)
+    for value, key in enumerate(keys):
+        here.keep(key, {"x": torch.full((2,), float(value))})
+    old = "c" * 64
+    files.write_tensors(here.path(old), {"x": torch.full((2,), 2.0)})
+    tracker.client.log_artifact(tracker.run_id, str(here.path(old)), "pretrained")
+    tracker.client.set_tag(tracker.run_id, "pretrained", old)
+    there = Store(tmp_path / "there", tracker)
+    for value, key in enumerate([*keys, old]):
+        product, where = there.find(key)
+        assert product["x"].tolist() == [value, value]
+        assert where == str(there.path(key))
+    assert there.find("d" * 64) is None
 
 
 def test_every_session_of_mlflow_is_patient(tmp_path):
