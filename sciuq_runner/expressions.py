@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import Any, Literal, NoReturn
 
 import torch
@@ -77,6 +79,8 @@ ADVICE = {
     "[": "names have no index, and parentheses are ( )",
     "{": "parentheses are ( )",
 }
+OTHER_NAMES = {"ln": "log"}
+"""Functions as they are called elsewhere, where the names are not alike."""
 
 
 @dataclass(frozen=True)
@@ -182,14 +186,49 @@ def check_names(
             raise ConfigError(f"{where} is also the derivative of {derivative[0]}: choose another name for it.")
         if name in allowed or name in fields or derivative:
             continue
-        if candidates := _fields_before(name, fields):
-            field = candidates[0]
-            along = _remainder(name[len(field) + 1 :], fields[field])
-            depends = ", ".join(fields[field]) or "no coordinate"
-            if not along:
-                raise ConfigError(f"{where} is a derivative of too high an order: the highest is {MAX_ORDER}.")
-            raise ConfigError(f"{where} is a derivative along {along}, and {field} depends on {depends}.")
-        raise ConfigError(f"{where}{_letters(name)} is not known: {nearest(name, {*allowed, *fields, *CONSTANTS})}")
+        raise ConfigError(f"{where}{_mistake(name, {*allowed, *fields, *CONSTANTS}, fields)}")
+
+
+def _mistake(name: str, words: Collection[str], fields: Mapping[str, Sequence[str]]) -> str:
+    """What is wrong with a name that is not known, and what may be meant."""
+    meant = _spelt_otherwise(name, words, fields)
+    candidates = _fields_before(name, fields)
+    if candidates and meant is None:
+        field = candidates[0]
+        along = _remainder(name[len(field) + 1 :], fields[field])
+        depends = ", ".join(fields[field]) or "no coordinate"
+        if not along:
+            return f" is a derivative of too high an order: the highest is {MAX_ORDER}."
+        return f" is a derivative along {along}, and {field} depends on {depends}."
+    meant = meant or _closest(name, words, fields)
+    hint = nearest(name, words) if meant is None else nearest(meant, [meant])
+    return f"{_letters(name)} is not known: {hint}"
+
+
+def _spelt_otherwise(name: str, words: Collection[str], fields: Mapping[str, Sequence[str]]) -> str | None:
+    """What ``name`` is with other capitals and underscores: u_xx for uxx, u_x_x and U_xx."""
+    plain = _plain(name)
+    longer = [f"{field}_{plain.removeprefix(_plain(field))}" for field in fields]  # of any order
+    possible = (*sorted(words), *_derivatives(fields), *(other for other in longer if derivative_of(other, fields)))
+    return next((other for other in possible if _plain(other) == plain), None)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _closest(name: str, words: Collection[str], fields: Mapping[str, Sequence[str]]) -> str | None:
+    """The word or derivative that is most like ``name``, whatever the capitals."""
+    possible = {other.lower(): other for other in (*_derivatives(fields), *sorted(words))}
+    close = difflib.get_close_matches(name.lower(), possible, n=1, cutoff=0.5)
+    return possible[close[0]] if close else None
+
+
+def _derivatives(fields: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The first and second derivatives of all fields."""
+    for field, coordinates in fields.items():
+        for order in (1, 2):
+            yield from (f"{field}_{''.join(along)}" for along in combinations_with_replacement(coordinates, order))
 
 
 def _fields_before(name: str, fields: Iterable[str]) -> list[str]:
@@ -385,7 +424,8 @@ class _Parser:
     def call(self, function: _Token) -> None:
         name, opening = function.text, self.take()
         if name not in FUNCTIONS:
-            hint = nearest(name, FUNCTIONS)
+            lower = name.lower()
+            hint = nearest(OTHER_NAMES.get(lower, lower), FUNCTIONS)
             raise ConfigError(
                 f"{self.label}: '{name}' at column {function.column} is not a function "
                 f"(names stand without arguments, products with *): {hint}"

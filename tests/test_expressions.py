@@ -254,6 +254,10 @@ MISTAKES = {
     "1 + min(x)": "f: 'min' at column 5 takes 2 arguments, got 1.",
     "1 + sni(x)": "f: 'sni' at column 5 is not a function (names stand without arguments, products with *): "
     "did you mean 'sin'?",
+    "ln(x)": "f: 'ln' at column 1 is not a function (names stand without arguments, products with *): "
+    "did you mean 'log'?",
+    "EXP(x)": "f: 'EXP' at column 1 is not a function (names stand without arguments, products with *): "
+    "did you mean 'exp'?",
     "1e999": "f: '1e999' at column 1 is too large: numbers go up to 1.8e308.",
     "x + 1/0": "f: '/' at column 6 divides by zero.",
     "x/(1 - 1)": "f: '/' at column 2 divides by zero.",
@@ -444,6 +448,30 @@ def test_unknown_names(text, sentence):
     with pytest.raises(ConfigError) as caught:
         check_names(parse(text, "f"), allowed, FIELDS, "f")
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("uxx", "u_xx"),
+        ("ut", "u_t"),
+        ("u_x_x", "u_xx"),
+        ("u_x_t", "u_xt"),
+        ("uxxxt", "u_xxxt"),
+        ("U_xx", "u_xx"),
+        ("u_X", "u_x"),
+        ("U", "u"),
+        ("LAMBDA", "lambda"),
+        ("du_dx", "u_x"),
+        ("dudt", "u_t"),
+        ("temp_xx", "temperature_xx"),
+        ("Tempreature_x", "temperature_x"),
+    ],
+)
+def test_a_derivative_may_be_meant(name, meant):
+    fields = {"u": ("t", "x"), "temperature": ("x",)}
+    with pytest.raises(ConfigError, match=rf"^f: '{name}' at column 3 is not known: did you mean '{meant}'\?$"):
+        check_names(parse(f"2*{name}", "f"), {"t", "x", "lambda", "D"}, fields, "f")
 
 
 def test_a_parameter_must_not_look_like_a_derivative():
