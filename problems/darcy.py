@@ -202,8 +202,9 @@ class Darcy(Problem):
         return np.arange(self.n_grid**2).reshape(self.n_grid, -1)[::stride, ::stride].ravel()
 
     def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
+        """At most all that were solved: a mirror image of one that judges a prior must not train it."""
         every = self.cells(2)
-        return {INPUT: History(self.grid.points[every], self.known[0][every, :n])}
+        return {INPUT: History(self.grid.points[every], self.solved[0][every, :n])}
 
     def noise_of_history(self) -> Mapping[str, float | None]:
         return {INPUT: 0.0}

@@ -238,6 +238,14 @@ def test_mirror_images_are_solutions_and_no_new_readings(noise):
     np.testing.assert_allclose(centre.reshape(8, 8), centre.reshape(8, 8)[:, ::-1], rtol=1e-12)
 
 
+def test_mirror_images_are_no_history():
+    """Which would put the image of a realisation that judges a generator among those that train it."""
+    problem = replace(SMALL, mirror=True)
+    for n, count in ((20, 20), (1000, 30)):
+        found = problem.history(stream(0, "history"), n)[INPUT]
+        np.testing.assert_array_equal(found.y, problem.solved[0][problem.cells(2), :count])
+
+
 def test_as_many_functions_of_another_use_are_others():
     uses = ("pairs", "test", "calibration", "validation")
     every = np.concatenate([SMALL.fields_of(0.25, 5, use)[0].T for use in uses])
