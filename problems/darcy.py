@@ -44,7 +44,8 @@ class Darcy(Problem):
     takes the logarithm of u before. All that is predicted is in the original units of u and :math:`\log\lambda`.
     Heads of the pairs are read in every ``stride``-th cell along both sides.
     Turning a medium over, from y to 1 - y, turns the flow over: with ``mirror`` every pair that was solved is learned
-    from in both positions.
+    from in both positions. Not if its heads have noise: an image with the same noise is no new reading, and to count it
+    as one would make posteriors too narrow.
 
     - ``clean``: u for new conductivities known on the whole grid, ``n_test`` of each of ``test_lengths``, or at
       ``n_lambda`` random places and interpolated, as are those held out for calibration and validation. Pairs may have
@@ -167,9 +168,14 @@ class Darcy(Problem):
         logarithm, u = self.solved
         return self.both_ways(logarithm), self.both_ways(u)
 
+    @property
+    def positions(self) -> int:
+        """In how many positions a pair is learned from."""
+        return 2 if self.mirror and not self.train_noise else 1
+
     def both_ways(self, values: Array) -> Array:
         """Fields in columns, ``[S, n]``, followed by their mirror images if these count."""
-        if not self.mirror:
+        if self.positions == 1:
             return values
         image = self.grid.square(values)[:, :, ::-1].reshape(values.shape[::-1]).T
         return np.concatenate([values, image], axis=1)
@@ -188,9 +194,8 @@ class Darcy(Problem):
             u = self.with_noise(u, self.transforms()[OUTPUT], self.train_noise, stream(self.data_seed, "noise"))
         read = self.cells(self.stride)
         inputs = self.both_ways(logarithm)[self.sensors].T
-        values, positions = self.both_ways(u)[read], 1 + self.mirror
-        noisy = self.train_noise > 0
-        return Readings(self.grid.points[read], values, random=True, inputs=inputs, positions=positions, noisy=noisy)
+        x, values, noisy = self.grid.points[read], self.both_ways(u)[read], self.train_noise > 0
+        return Readings(x, values, random=True, inputs=inputs, positions=self.positions, noisy=noisy)
 
     @property
     def sensors(self) -> Array:
