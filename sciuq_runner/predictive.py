@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.models.random_fields import BoundRandomFieldModel
-from sciuq_runner.problem import Array, Noise
+from sciuq_runner.problem import Array
 from sciuq_runner.target import Target
 
 CHUNK = 16_000
@@ -99,7 +99,7 @@ def predict(
         return target.noise_scale(theta, quantity, points).expand(len(theta), -1, -1)
 
     scale = posterior.evaluate_scale(noise).cpu().double().numpy()
-    variance = np.zeros(()) if clean else scale**2 * variance_factor(target.noise[quantity])
+    variance = np.zeros(()) if clean else scale**2 * target.noise[quantity].variance_factor
     if isinstance(target.model, BoundRandomFieldModel):
         chunk = max(1, REALISED // max(1, len(x) * target.model.n_realisations))
         parts = torch.cat([moments(part) for part in posterior.chunks(value, chunk)]).numpy()
@@ -124,7 +124,7 @@ def predict_operator(
     fit."""
     points, functions = target.tensor(x), target.standardised_inputs(inputs)
     scale = posterior.evaluate_scale(lambda theta: target.noise_scale(theta, quantity, points))
-    factor = 0.0 if clean else variance_factor(target.noise[quantity])
+    factor = 0.0 if clean else target.noise[quantity].variance_factor
     variance = factor * scale.cpu().double() ** 2
     transform = target.transforms.get(quantity)
     per_part = max(1, REALISED // max(1, len(x) * len(scale)))
@@ -184,10 +184,3 @@ def statistics(values: Tensor) -> dict[str, Tensor]:
     eigenvalues = torch.linalg.eigvalsh(covariance).flip(-1)[:, :N_EIGENVALUES, None].clamp(min=0)
     std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
     return {"mean": mean, "std": std, "eigenvalues": eigenvalues}
-
-
-def variance_factor(noise: Noise) -> float:
-    r"""Variance of the noise over its squared scale: 1 for Gaussian, :math:`\nu/(\nu-2)` for Student-t."""
-    if noise.family == "student_t":
-        return noise.degrees_of_freedom / (noise.degrees_of_freedom - 2)
-    return 1.0

@@ -104,6 +104,12 @@ class Noise:
         """Whether the scale of the likelihood is a setting, with nothing to learn."""
         return self.kind in ("known", "exact")
 
+    @property
+    def variance_factor(self) -> float:
+        r"""Variance of the noise over its squared scale: 1 for Gaussian, :math:`\nu/(\nu-2)` for Student-t."""
+        nu = self.degrees_of_freedom
+        return nu / (nu - 2) if self.family == "student_t" else 1.0
+
 
 @dataclass(frozen=True)
 class Readings:

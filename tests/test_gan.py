@@ -17,9 +17,11 @@ from sciuq_runner import files
 from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.gan import CHECK_EVERY, Adversarial, sliced_distance
 from sciuq_runner.loop import Loop, Silent
+from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators, PriorTraining
 from sciuq_runner.networks.critic import LEAK, Critic
+from sciuq_runner.predictive import predict
 from sciuq_runner.pretraining import LAST_GOOD, Store, pretrain
 from sciuq_runner.problem import FieldSpec, History, Noise, Readings
 from sciuq_runner.target import Target
@@ -307,6 +309,22 @@ def test_a_generator_of_the_true_realisations_is_never_refused(told, scale, capl
 def test_problems_without_a_fitting_history_are_refused(problem):
     with pytest.raises(ConfigError, match="use model=bnn"):
         GANFP().bind(problem, problem.noise)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
+def test_learned_noise_is_predicted_with_the_standard_deviation_that_the_game_gave_it(likelihood):
+    """Student-t noise of the scale that is handed on has it too."""
+    problem = Function(case="student_t", likelihood=likelihood)
+    model = GANFP(latent=3, width=8).bind(problem, problem.noise)
+    assert isinstance(model, BoundGenerators)
+    model.beta = model.physics.init(1, random())
+    target = Target(model, problem.noise, {}, dtype=torch.float64)
+    posterior = Posterior(torch.randn(4, 3, generator=random(1), dtype=torch.float64))
+    x = np.linspace(-1, 1, 5)[:, None]
+    learned = model.physics.noise_scale(model.beta, "u", torch.tensor(x))[0]
+    np.testing.assert_allclose(predict(target, posterior, "u", x).aleatoric_std, learned)
+    factor = (3 / 5) ** 0.5 if likelihood == "student_t" else 1.0
+    torch.testing.assert_close(model.noise_scale(posterior.theta, "u", torch.tensor(x))[2], factor * learned)
 
 
 def test_historical_noise_is_that_of_the_case():

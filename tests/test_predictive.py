@@ -9,7 +9,7 @@ import torch
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
-from sciuq_runner.predictive import Predictive, moments, predict, statistics, variance_factor
+from sciuq_runner.predictive import Predictive, moments, predict, statistics
 from sciuq_runner.problem import Noise
 from tests.devices import elsewhere
 from tests.exact import linear_regression
@@ -63,8 +63,8 @@ def test_learned_noise_enters_the_aleatoric_part():
 
 
 def test_heavy_tails_have_more_variance_than_their_scale():
-    assert variance_factor(Noise(family="student_t", degrees_of_freedom=5.0)) == pytest.approx(5 / 3)
-    assert variance_factor(Noise()) == 1
+    assert Noise(family="student_t", degrees_of_freedom=5.0).variance_factor == pytest.approx(5 / 3)
+    assert Noise().variance_factor == 1
 
 
 def np_generator():

@@ -213,7 +213,7 @@ class BoundGenerators(BoundModel):
     def __init__(
         self, settings: GANFP, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None
     ) -> None:
-        self.settings, self.problem, self.readings = settings, problem, readings or {}
+        self.settings, self.problem, self.noise, self.readings = settings, problem, noise, readings or {}
         learned = [name for name, item in noise.items() if item.kind == "heteroscedastic"]
         self.physics = Physics(settings, problem, learned, (settings.noise_width,) * settings.noise_depth)
         self.n_params, self.prior, self.n_starts = settings.latent, Prior(1.0), settings.n_starts
@@ -233,7 +233,9 @@ class BoundGenerators(BoundModel):
         return self.physics.observe(self.weights.to(theta), theta, quantity, x, members_first)
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
-        return self.physics.noise_scale(self.weights.to(theta), quantity, x).expand(len(theta), -1, -1)
+        """What the game has learned with Gaussian noise is a standard deviation, whatever the likelihood is."""
+        std = self.physics.noise_scale(self.weights.to(theta), quantity, x).expand(len(theta), -1, -1)
+        return std / self.noise[quantity].variance_factor ** 0.5
 
     def init(self, n_members: int, generator: RandomGenerator) -> Tensor:
         return torch.randn(n_members, self.n_params, generator=generator, dtype=torch.float64)
