@@ -75,9 +75,10 @@ class OperatorFieldModel(Model):
     ) -> BoundModel:
         operator = problem.operator
         if operator is None or operator.input not in problem.fields or operator.input not in noise:
+            other_case = operator is not None and operator.input in problem.fields
             raise ConfigError(
                 "model: there is no single function with readings here, to which an operator would be applied: "
-                "use model=deeponet, or problem.case=noisy."
+                f"use model=deeponet{', or problem.case=noisy' if other_case else ' or fno'}."
             )
         if self.n_operators > 1 and readings is not None and len(readings[operator.output]):
             raise ConfigError(
