@@ -19,7 +19,7 @@ from sciuq_runner.gan import CHECK_EVERY, Adversarial, sliced_distance
 from sciuq_runner.loop import Loop, Silent
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.hmc import HMC
-from sciuq_runner.models.gan_fp import GANFP, BoundGenerators, PriorTraining
+from sciuq_runner.models.gan_fp import GANFP, BoundGenerators, PriorTraining, compare
 from sciuq_runner.networks.critic import LEAK, Critic
 from sciuq_runner.predictive import predict
 from sciuq_runner.pretraining import LAST_GOOD, Store, pretrain
@@ -301,6 +301,42 @@ def test_a_generator_of_the_true_realisations_is_never_refused(told, scale, capl
     stage.run(Loop())
     if told:
         assert "vary" not in caplog.text
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.5])
+def test_known_noise_is_added_to_what_is_made(scale):
+    """For one z, all that varies is the noise, independently at every place."""
+    stage, n = noisy_stage(scale), 20_000
+    beta = stage.model.physics.init(1, random()).float()
+    z = torch.randn(1, 1, 3, generator=random(1)).expand(1, n, 3)
+    noise = torch.randn(1, n, 5, generator=random(2))
+    with torch.no_grad():
+        values = stage.samples.values(stage.model.physics, beta, z, noise)["u"][0]
+        clean = stage.samples.values(stage.model.physics, beta, z, 0 * noise)["u"][0]
+    assert clean.std(1).max() < 1e-6
+    # entries of the covariance of a sample are known to sqrt(2 / n) of the variance, or better
+    wanted = scale**2 * np.eye(5)
+    np.testing.assert_allclose(np.cov(values.double()), wanted, atol=5 * scale**2 * (2 / n) ** 0.5 + 1e-12)
+    np.testing.assert_allclose(values.mean(1), clean.mean(1), atol=5 * scale / n**0.5 + 1e-6)
+
+
+def test_comparing_with_a_history_sees_shifts_and_scales():
+    """Each number reacts to what it is about, by as much as it should."""
+    real = np.random.default_rng(0).multivariate_normal(Process.mean, Process.covariance, 2000)
+    spread, centred = real.std(), real - real.mean(0)
+    same = compare(real[::-1], real)
+    assert same == pytest.approx(dict.fromkeys(("mean_error", "value_distance", "spectrum_error"), 0.0), abs=1e-9)
+    shifted = compare(real + 0.3, real)
+    assert shifted == pytest.approx(
+        {"mean_error": 0.3 / spread, "value_distance": 0.3 / spread, "spectrum_error": 0.0}, abs=1e-9
+    )
+    wider = compare(real.mean(0) + 1.5 * centred, real)
+    assert wider["mean_error"] == pytest.approx(0, abs=1e-9)
+    assert wider["spectrum_error"] == pytest.approx(1.5**2 - 1)
+    # quantiles move by half of their distance from the mean
+    assert wider["value_distance"] == pytest.approx(0.5 * np.abs(centred).mean() / spread)
+    constant = compare(real + 0.3, np.broadcast_to(real[:1], real.shape))
+    assert "spectrum_error" not in constant
 
 
 @pytest.mark.parametrize(
