@@ -22,6 +22,19 @@ def axes_of(x: Array) -> list[Array] | None:
     return axes if np.array_equal(grid, x) else None
 
 
+def axes_of_plane(x: Array) -> tuple[Array, Array]:
+    """Both axes of a rectangular grid in two dimensions; raises ``ValueError`` with what is missing."""
+    axes = axes_of(x)
+    if axes is not None and len(axes) == 2:
+        return axes[0], axes[1]
+    if x.shape[1] == 2 and axes_of(x[np.lexsort(x.T[::-1])]) is not None:
+        raise ValueError(
+            "the nodes of a grid listed in ascending order, the last coordinate running fastest: sort the sensors, "
+            "and the columns of inputs with them"
+        )
+    raise ValueError("functions on a rectangular grid in two dimensions")
+
+
 @dataclass(frozen=True)
 class Standardisation:
     r"""Values less their mean over their standard deviation, :math:`z = (y - \mu(x)) / \sigma(x)`, both functions of

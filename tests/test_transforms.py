@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.transforms import Standardisation, axes_of, pack, unpack
+from sciuq_runner.transforms import Standardisation, axes_of, axes_of_plane, pack, unpack
 
 
 def rectangle(*sizes: int) -> np.ndarray:
@@ -31,6 +31,18 @@ def test_the_axes_of_a_grid_are_found_whatever_they_are():
     assert axes_of(x[:-1]) is None
     assert axes_of(x[::-1]) is None  # the order counts
     assert axes_of(np.random.default_rng(0).random((15, 2))) is None
+
+
+def test_a_grid_in_another_order_is_told_from_none():
+    x = rectangle(3, 5)
+    for found, expected in zip(axes_of_plane(x), axes_of(x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    for other in (x[::-1], x.reshape(3, 5, 2).swapaxes(0, 1).reshape(15, 2)):
+        with pytest.raises(ValueError, match="last coordinate running fastest: sort the sensors"):
+            axes_of_plane(other)
+    for none in (x[:-1], x[:5, 1:], rectangle(2, 3, 4)):
+        with pytest.raises(ValueError, match="rectangular grid in two dimensions"):
+            axes_of_plane(none)
 
 
 @pytest.mark.parametrize("shared", [False, True])

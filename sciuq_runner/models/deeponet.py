@@ -18,7 +18,7 @@ from sciuq_runner.networks.operator import DeepONet as DeepONetwork
 from sciuq_runner.networks.operator import Scaled
 from sciuq_runner.problem import Array
 from sciuq_runner.schema import Count, Positive
-from sciuq_runner.transforms import axes_of
+from sciuq_runner.transforms import axes_of_plane
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,17 @@ class DeepONet(OperatorModel):
         return Prior(self.prior_scale)
 
     def make_network(self, sensors: Array, low: Array, high: Array) -> DeepONetwork:
-        axes, n_outputs = axes_of(sensors), self.n_modes + 1
+        n_outputs = self.n_modes + 1
         parts = self.activation, self.init, self.prior_scale
         branch: Network
         if self.branch == "mlp":
             branch = MLP(len(sensors), n_outputs, (self.width,) * self.depth, *parts)
-        elif axes is None or len(axes) != 2:
-            raise ConfigError("model.branch=cnn needs functions on a rectangular grid in two dimensions: use mlp.")
         else:
-            branch = CNN((len(axes[0]), len(axes[1])), n_outputs, self.channels, (self.width,), *parts)
+            try:
+                rows, columns = axes_of_plane(sensors)
+            except ValueError as error:
+                raise ConfigError(f"model.branch=cnn needs {error}; otherwise use mlp.") from error
+            branch = CNN((len(rows), len(columns)), n_outputs, self.channels, (self.width,), *parts)
         hidden = (self.trunk_width,) * self.trunk_depth
         trunk = MLP(len(low), self.n_modes, hidden, self.trunk_activation, self.init, self.prior_scale)
         return DeepONetwork(branch, Scaled(trunk, np.asarray(low), np.asarray(high)))

@@ -26,6 +26,7 @@ from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.models.deeponet import DeepONet
+from sciuq_runner.models.fno import FNO
 from sciuq_runner.models.gan_fp import GANFP
 from sciuq_runner.models.operator_fields import (
     BoundOperatorField,
@@ -232,6 +233,36 @@ def test_the_places_of_a_learned_operator_are_saved():
     inputs = torch.randn(3, 12, dtype=torch.float64)
     assert isinstance(again, BoundOperatorNetwork)
     torch.testing.assert_close(again.operate(theta, "u", x, inputs), made.observe(theta, "u", x, inputs))
+
+
+def grid(first: Array, second: Array, order: str = "ij") -> Array:
+    return np.stack([part.ravel() for part in np.meshgrid(first, second, indexing=order)], axis=1)
+
+
+EVEN, LONGER = np.linspace(0, 1, 8), np.linspace(0, 3, 12)
+
+
+@pytest.mark.parametrize(
+    ("sensors", "said"),
+    [
+        (grid(EVEN, LONGER), ""),
+        (np.round(grid(EVEN, LONGER), 5), ""),
+        (grid(EVEN, LONGER**2), "evenly spaced along both coordinates"),
+        (grid(np.append(EVEN, 2.0), LONGER), "evenly spaced along both coordinates"),
+        (grid(EVEN[:1], LONGER), "evenly spaced along both coordinates"),
+        (grid(EVEN, LONGER, "xy"), "the last coordinate running fastest: sort the sensors"),
+        (grid(EVEN, LONGER)[1:], "a rectangular grid in two dimensions"),
+        (LONGER[:, None], "a rectangular grid in two dimensions"),
+    ],
+)
+def test_grids_that_operators_cannot_use_are_named(sensors, said):
+    models = {"model=deeponet": FNO(width=2, modes=1, depth=1, hidden=2), "mlp": DeepONet(channels=[2], width=4)}
+    for other, model in models.items():
+        if not said or ("evenly" in said and other == "mlp"):  # convolutions do not ask for distances
+            assert model.make_network(sensors, sensors.min(0), sensors.max(0)).n_params > 0
+        else:
+            with pytest.raises(ConfigError, match=f"{said}.*; otherwise use {other}"):
+                model.make_network(sensors, sensors.min(0), sensors.max(0))
 
 
 # A function in front of an operator, both linear
