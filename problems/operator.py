@@ -89,6 +89,8 @@ class UserOperator(Problem):
         path = self.data_files[0]
         names = ["inputs", "sensors", "points", "values"]
         found = read_arrays(path, names, ["ood_inputs", "ood_values"], LABEL)
+        if found["points"].shape == (len(self.coordinates),):  # one point: readers take a row for a vector
+            found["points"] = found["points"][None]
         for name in ("sensors", "points"):
             found[name] = found[name].reshape(len(found[name]), -1)
         for name, width in (("inputs", len(found["sensors"])), ("values", len(found["points"]))):

@@ -136,6 +136,16 @@ def test_one_value_of_every_function_will_do(tmp_path):
         assert data.train.y.shape == (1, 17)
 
 
+@pytest.mark.parametrize("kind", ["npz", "mat"])
+def test_one_point_has_all_coordinates(tmp_path, kind):
+    """In two dimensions it is a row of two numbers, and not two points on a line."""
+    whole, point = arrays(ood_inputs=None, ood_values=None), np.array([[0.5, 0.25]])
+    save(tmp_path / f"pairs.{kind}", **{**whole, "points": point, "values": whole["values"][:, -1:]})
+    data = replace(problem(tmp_path / f"pairs.{kind}"), coordinates=["x", "y"]).dataset(np.random.default_rng(0))
+    np.testing.assert_array_equal(data[OUTPUT].train.x, point)
+    assert data[OUTPUT].train.y.shape == (1, 17)
+
+
 # At work
 
 
