@@ -14,10 +14,14 @@ STRENGTHS = np.logspace(-4, 4, 17)
 
 
 def baselines(
-    data: QuantityData, inputs: Standardisation, found: Predictive | None = None
+    data: QuantityData,
+    inputs: Standardisation,
+    found: Predictive | None = None,
+    outputs: Standardisation | None = None,
 ) -> dict[str, dict[str, float]]:
     """RL2E in original units of ridge regression (``linear``), of the same for the logarithm (``linear_log``) and of
-    the average single member, by split; the mean over the functions of each."""
+    the average single member, by split; the mean over the functions of each. That of a member also in the units of
+    ``outputs``."""
     test, predictions = data.test, {}
     assert test.inputs is not None
     predictions["linear"] = ridge(data, inputs, log=False)
@@ -29,9 +33,16 @@ def baselines(
         truth = data.reference[:, columns]
         result[split] = {name: mean_rl2e(made[:, columns], truth) for name, made in predictions.items()}
         if found is not None and found.members.shape[2] == len(columns):
-            each = [mean_rl2e(member[:, columns], truth) for member in found.members]
-            result[split]["member"] = float(np.mean(each))
+            members = found.members[:, :, columns]
+            result[split]["member"] = mean_over_members(members, truth)
+            if outputs is not None:
+                standard = np.stack([outputs.apply(member, test.x) for member in members])
+                result[split]["member_standardised"] = mean_over_members(standard, outputs.apply(truth, test.x))
     return result
+
+
+def mean_over_members(members: Array, truth: Array) -> float:
+    return float(np.mean([mean_rl2e(member, truth) for member in members]))
 
 
 def ridge(data: QuantityData, inputs: Standardisation, log: bool) -> Array:

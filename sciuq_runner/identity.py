@@ -46,11 +46,11 @@ def program() -> dict[str, str]:
 
 
 def git_commit() -> str:
-    """The commit of the source tree, if the package runs from one."""
+    """The commit of the source tree, if the package runs from one; ``-dirty`` if files differ from it."""
     tree = Path(__file__).resolve().parents[1]
     if not (tree / ".git").exists():
         return "none"
-    command = ["git", "-C", str(tree), "rev-parse", "HEAD"]
+    command = ["git", "-C", str(tree), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:  # there is no git here

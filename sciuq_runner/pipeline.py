@@ -178,7 +178,8 @@ def compare(target: Target, dataset: Dataset, predictives: Mapping[str, Predicti
     """What simple methods and single members would have given."""
     assert target.operator is not None
     name = target.operator.output
-    return baselines(dataset[name], target.transforms[target.operator.input], predictives[name])
+    transforms = target.transforms
+    return baselines(dataset[name], transforms[target.operator.input], predictives[name], transforms.get(name))
 
 
 def validation_nll(target: Target, posterior: Posterior, dataset: Dataset) -> float | None:

@@ -98,6 +98,11 @@ def test_errors_are_those_of_every_split_and_of_the_average_member():
             made = baselines.ridge(data, inputs, log)
             assert errors[name] == pytest.approx(mean_rl2e(made[:, columns], data.reference[:, columns]))
     assert found["id"]["linear_log"] < found["id"]["linear"]  # heads are positive and far from Gaussian
+    shifted = Standardisation(data.test.x, np.ones(len(data.test.x)), np.ones(len(data.test.x)))
+    both = baselines.baselines(data, inputs, Predictive.of_members(members, np.array(0.0)), shifted)["id"]
+    truth = data.reference[:, data.splits["id"].any(0)]
+    sizes = np.linalg.norm(truth, axis=0) / np.linalg.norm(truth - 1, axis=0)  # the same errors, of other values
+    assert both["member_standardised"] == pytest.approx(np.mean(sizes) * (0.1 + 0.3) / 2)
     kept = Predictive.of_members(members[:, :, :1], np.array(0.0))  # of many members some functions only are kept
     assert "member" not in baselines.baselines(data, inputs, kept)["id"]
 

@@ -74,7 +74,7 @@ def test_metrics_baselines_and_scores_of_all_splits(place, run):
     assert set(found["u"]) == {"id", "ood"}
     assert {"rl2e", "rl2e_standardised", "coverage"} < set(found["u"]["id"])
     assert {split: set(item) for split, item in found["baselines"].items()} == {
-        split: {"linear", "linear_log", "member"} for split in ("id", "ood")
+        split: {"linear", "linear_log", "member", "member_standardised"} for split in ("id", "ood")
     }
     assert set(found["detection"]) == {*SCORES, "rl2e"}
     for name, numbers in found["detection"].items():
@@ -295,7 +295,7 @@ INPUTS = np.random.default_rng(0).standard_normal((2, 100))
 SPOILED = np.where(np.arange(100) == 41, np.nan, INPUTS)
 LINE = np.column_stack([np.linspace(0, 1, 25), np.linspace(0, 1, 25)])
 MISTAKES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
-    "too few values": ("npz", {"inputs": INPUTS[:, :99]}, ["100 sensors", "2x99"]),
+    "too few values": ("npz", {"inputs": INPUTS[:, :99]}, ["values (log_lambda) at the 100 sensors", "2x99"]),
     "too few values in csv": ("csv", {"inputs": INPUTS[:, :99]}, ["100"]),
     "transposed": ("mat", {"inputs": INPUTS.T}, ["100 sensors", "100x2"]),
     "squares": ("npz", {"inputs": INPUTS.reshape(2, 10, 10)}, ["2x10x10"]),

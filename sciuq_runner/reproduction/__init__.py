@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +21,6 @@ if TYPE_CHECKING:  # --help answers at once
 
 EXPERIMENT = "sciuq"
 LOGS, LOCK = Path("reproduce_failed"), ".sciuq-reproduce.lock"
-SILENT = 300.0
-"""Seconds without a word in its log after which a run that MLflow calls running is taken for dead."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -66,7 +63,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 @dataclass(frozen=True)
 class Step:
-    """A job with one seed: what it may take, whether it is done, cannot be done here, or which folder to go on from."""
+    """A job with one seed: what it may take, whether it is done, cannot be done now, or which folder to go on from."""
 
     job: Job
     seed: int
@@ -170,7 +167,9 @@ def plan(found: Sequence[Job], n_seeds: int | None, runs: Sequence[Run]) -> list
         for seed in range(n_seeds or seeds_of(job.preset)):
             same = by_hash.get(job.hash(seed), [])
             done = any(item.status == FINISHED for item in same)
-            steps.append(Step(job, seed, seconds, guessed, done, refusal, "" if done else unfinished(same)))
+            alive = "" if done or not any(at_work(item) for item in same) else "another process is at work on it"
+            folder = "" if done or alive else unfinished(same)
+            steps.append(Step(job, seed, seconds, guessed, done, refusal or alive, folder))
     return sorted(steps, key=lambda step: (step.seconds or 0.0, step.job.name, step.seed))
 
 
@@ -185,17 +184,25 @@ def unavailable(config: Any) -> str:
     return ""
 
 
+def at_work(run: Run) -> bool:
+    """Whether a process is at work on a run that has not ended."""
+    from sciuq_runner.sweeps.earlier import is_alive
+
+    return run.status == "RUNNING" and is_alive(run.folder)
+
+
 def unfinished(runs: Sequence[Run]) -> str:
-    """The folder of a run that was stopped or died, from which it can go on."""
-    from sciuq_runner.resume import NAME
+    """The folder of a run that was stopped, failed or died, from whose last checkpoint it can go on."""
+    from sciuq_runner.pipeline import CHECKPOINT
+    from sciuq_runner.resume import NAME, has_all_results
 
     for item in sorted(runs, key=lambda item: -item.started):
         folder = Path(item.folder)
-        if not (folder / NAME).is_file() or (folder / "metrics.json").exists():
-            continue
-        log = folder / "run.log"
-        silent = time.time() - (log if log.is_file() else folder).stat().st_mtime > SILENT
-        if item.status == "KILLED" or (item.status == "RUNNING" and silent):
+        if (
+            item.folder
+            and all((folder / name).is_file() for name in (NAME, CHECKPOINT))
+            and not has_all_results(folder)
+        ):
             return str(folder)
     return ""
 

@@ -21,7 +21,7 @@ BETTER: dict[str, Better] = {  # which direction is better, by the last part of 
     "mpl": "higher",
     "mpl_standardised": "higher",
     "sdcv": "higher",
-    "member": "lower",  # error of a single member
+    "member_standardised": "lower",  # error of a single member
     "train_s": "lower",
     "mean": "near",  # a learned scale should be near the truth
     "length": "near",  # settings, which are no results
@@ -169,7 +169,12 @@ RULES = (
     Rule("darcy_clean_inference/id/l", "darcy_clean", (), "problem.length", 1),
     Rule("darcy_clean_inference/ood/l", "darcy_clean", (), "problem.test_lengths.1", 1),
     Rule("darcy_clean_inference/(?P<test>.*)/mean_epistemic_sd", "darcy_clean", (), "detection/std/mean_{test}", 1),
-    Rule("darcy_clean_inference/(?P<test>.*)/single_member_rl2e", "darcy_clean", (), "baselines/{test}/member"),
+    Rule(
+        "darcy_clean_inference/(?P<test>.*)/single_member_rl2e",
+        "darcy_clean",
+        (),
+        "baselines/{test}/member_standardised",
+    ),
     Rule("darcy_clean_inference/(?P<test>.*)/rl2e", "darcy_clean", (), "u/{test}/rl2e_standardised"),
     Rule("darcy_ood_detection/(?P<score>.*)", "darcy_ood", (), "detection/{score}/rise_ood_0.15"),
     Rule("cost_seconds/cpu/(?P<method>.*)", "cost", ("method={method}",), "cost/train_s", 1),

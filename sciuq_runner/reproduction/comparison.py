@@ -71,7 +71,7 @@ class Paper:
 
     def origin(self) -> str:
         """What the numbers were made from."""
-        commits = sorted({run.tags.get(COMMIT, "unknown")[:12] for run in self.runs})
+        commits = sorted({short(run.tags.get(COMMIT, "unknown")) for run in self.runs})
         seeds = sorted({run.seed for run in self.runs}, key=by_number)
         seconds = sum(run.metrics.get("cost/total_s", 0.0) for run in self.runs)
         return (
@@ -79,6 +79,12 @@ class Paper:
             f"{spoken(seconds)} of work in all, commit {', '.join(commits) or 'none'}. "
             f"Made by sciuq-reproduce --fidelity {self.fidelity} and sciuq-report --paper."
         )
+
+
+def short(commit: str) -> str:
+    """A commit by its first digits, and whether files differed from it."""
+    digits, mark, _ = commit.partition("-")
+    return digits[:12] + ("-dirty" if mark else "")
 
 
 def build(runs: Sequence[Run], fidelity: str | None) -> Paper:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import yaml
 
@@ -19,6 +20,7 @@ from sciuq_runner.reproduction.cells import Cell, Table
 from sciuq_runner.reproduction.jobs import FIDELITIES, Job, jobs_of
 from sciuq_runner.results import CALIBRATION, PREDICTIONS, Result, read_results
 
+T = TypeVar("T")
 Verdict = Literal["better", "within 3 std", "worse", "not run", "setting"]
 VERDICTS: tuple[Verdict, ...] = ("better", "within 3 std", "worse", "not run")
 """Those that count: a setting of the preset would only be compared with itself."""
@@ -39,6 +41,7 @@ class Evidence:
         self._jobs: dict[str, dict[frozenset[str], Job]] = {}
         self._runs: dict[tuple[str, frozenset[str]], list[Run]] = {}
         self._results: dict[int, dict[str, Result]] = {}
+        self._read: set[tuple[str, frozenset[str]]] = set()
 
     def jobs(self, preset: str) -> Mapping[frozenset[str], Job]:
         """The jobs of a preset by their choices."""
@@ -49,12 +52,23 @@ class Evidence:
     def runs(self, preset: str, *choices: str) -> list[Run]:
         """The runs of a job in the order of seeds; of several with the same seed the last."""
         key = preset, frozenset(choices)
+        self._read.add(key)
         if key not in self._runs:
             job = self.jobs(preset)[key[1]]
             ours = sorted((run for run in self.found if job.made(run.params)), key=lambda run: run.started)
             by_seed = {run.seed: run for run in ours}
             self._runs[key] = [by_seed[seed] for seed in sorted(by_seed, key=by_number)]
         return self._runs[key]
+
+    def on_equal_terms(self, check: Callable[[Evidence], T]) -> T:
+        """What ``check`` says of the seeds that all jobs have which it reads: another seed is another draw of the data,
+        and jobs can only be compared on the same ones."""
+        self._read.clear()
+        check(self)
+        shared = set.intersection(*({run.seed for run in self._runs[key]} for key in self._read))
+        part = copy(self)
+        part._runs = {key: [run for run in self._runs[key] if run.seed in shared] for key in self._read}
+        return check(part)
 
     def values(self, preset: str, choices: Iterable[str], metric: str) -> list[float]:
         """A metric, or a setting, of all runs of a job that have it."""

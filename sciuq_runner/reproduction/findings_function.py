@@ -120,7 +120,7 @@ def hmc_knows_what_it_has_not_seen(evidence: Evidence) -> tuple[bool, Numbers]:
 @finding("Section 6.1.1", "The band of LD is about as wide out of distribution as in it (within a quarter).")
 def ld_does_not_tell(evidence: Evidence) -> tuple[bool, Numbers]:
     inside, outside = (known(evidence, f"u/{split}/piw", ("ld",))["ld"] for split in ("id", "ood"))
-    return outside <= 1.25 * inside, {"id": inside, "ood": outside}
+    return abs(outside / inside - 1) <= 0.25, {"id": inside, "ood": outside}
 
 
 def size(evidence: Evidence, learned: bool) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -13,6 +13,11 @@ LENGTHS = ("ood_0.1", "ood_0.15", "ood_0.2", "id", "ood_0.3", "ood_0.35", "ood_0
 OPERATOR_SPLITS = ("id", "ood_0.15")
 FIELD_MODELS, STATISTICS = ("pi_gan", "nnpc", "nnpc_plus"), ("u_mean", "u_std", "lambda_mean", "lambda_std")
 CASES = ("heteroscedastic", "large_noise", "extrapolation", "steep")
+
+
+def labelled(found: Mapping[str, Numbers]) -> dict[str, float]:
+    """Several kinds of numbers in one row."""
+    return {f"{name} {kind}": value for kind, numbers in found.items() for name, value in numbers.items()}
 
 
 # PDEs
@@ -30,7 +35,8 @@ def functional_prior_beats_networks(evidence: Evidence) -> tuple[bool, Numbers]:
         standard(evidence, f"lambda/id/{metric}") for metric in ("rl2e", "mpl", "rmsce")
     )
     holds = errors["hmc_fp"] == min(errors.values()) and likelihoods["hmc_fp"] == max(likelihoods.values())
-    return holds and calibration["hmc_fp"] == min(calibration.values()), errors
+    numbers = labelled({"rl2e": errors, "mpl": likelihoods, "rmsce": calibration})
+    return holds and calibration["hmc_fp"] == min(calibration.values()), numbers
 
 
 @finding("Section 6.2.1", "Of the methods with networks, the dear ones (HMC, DEns) have the smaller errors of u.")
@@ -44,8 +50,7 @@ def ensemble_is_overconfident(evidence: Evidence) -> tuple[bool, Numbers]:
     errors, spreads = (
         standard(evidence, f"lambda/id/{metric}", ("hmc", "dens")) for metric in ("rl2e", "epistemic_std")
     )
-    numbers = {f"{name} error": value for name, value in errors.items()}
-    numbers |= {f"{name} epistemic": value for name, value in spreads.items()}
+    numbers = labelled({"error": errors, "epistemic": spreads})
     return errors["dens"] < errors["hmc"] and spreads["dens"] < spreads["hmc"], numbers
 
 
@@ -199,7 +204,8 @@ def learned_prior_is_better(evidence: Evidence) -> tuple[bool, Numbers]:
         for metric in ("rl2e", "mpl")
     )
     keys = [(key, key.replace("pa_gan_fp", "pa_bnn_fp")) for key in errors if key.startswith("pa_gan_fp")]
-    return all(errors[a] < errors[b] and likelihoods[a] > likelihoods[b] for a, b in keys), errors
+    holds = all(errors[a] < errors[b] and likelihoods[a] > likelihoods[b] for a, b in keys)
+    return holds, labelled({"rl2e": errors, "mpl": likelihoods})
 
 
 @finding(
@@ -252,8 +258,9 @@ def operator(evidence: Evidence, metric: str) -> float:
     "member is at least 1.5 times that of the ensemble there, and a larger multiple of it than in distribution.",
 )
 def ensembles_beat_members(evidence: Evidence) -> tuple[bool, Numbers]:
-    found = {  # of u itself: errors of members are recorded in no other units
-        split: operator(evidence, f"baselines/{split}/member") / operator(evidence, f"u/{split}/rl2e")
+    found = {
+        split: operator(evidence, f"baselines/{split}/member_standardised")
+        / operator(evidence, f"u/{split}/rl2e_standardised")
         for split in OPERATOR_SPLITS
     }
     return found["ood_0.15"] >= 1.5 and found["ood_0.15"] > found["id"], found
@@ -281,9 +288,10 @@ def members_disagree_outside(evidence: Evidence) -> tuple[bool, Numbers]:
 )
 def scores_follow_the_error(evidence: Evidence) -> tuple[bool, Numbers]:
     errors = [operator(evidence, f"detection/rl2e/mean_{name}") for name in LENGTHS]
-    found, rises = {}, []
+    found, rises = {}, {}
     for score in ("gan_mse", "gan_nll", "std"):
         values = [operator(evidence, f"detection/{score}/mean_{name}") for name in LENGTHS]
         found[score] = float(np.corrcoef(np.argsort(np.argsort(values)), np.argsort(np.argsort(errors)))[0, 1])
-        rises.append(operator(evidence, f"detection/{score}/rise_ood_0.15"))
-    return min(found.values()) >= 0.8 and min(rises) > 0, found
+        rises[score] = operator(evidence, f"detection/{score}/rise_ood_0.15")
+    holds = min(found.values()) >= 0.8 and min(rises.values()) > 0
+    return holds, labelled({"correlation": found, "rise": rises})

@@ -72,10 +72,11 @@ class Job:
         """Whether a run with these parameters is one of this job.
 
         A setting that the run does not have is younger than the run, which did what its class does by default: a
-        configuration may since ask for more.
+        configuration may since ask for more. But what is done by a class, a calibrator say, the run must have too.
         """
-        before = self.defaults
-        return all(same(params.get(key, before.get(key, value)), value) for key, value in self.settings.items())
+        before = {key: "" if key.endswith("_target_") else value for key, value in self.settings.items()}
+        before |= self.defaults
+        return all(same(params.get(key, before[key]), value) for key, value in self.settings.items())
 
     @cached_property
     def defaults(self) -> dict[str, str]:

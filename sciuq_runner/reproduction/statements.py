@@ -50,7 +50,7 @@ def finding(source: str, statement: str) -> Callable[[Check], Check]:
 
 def outcome(item: Finding, evidence: Evidence) -> Outcome:
     try:
-        holds, numbers = item.check(evidence)
+        holds, numbers = evidence.on_equal_terms(item.check)
     except NotEnough:
         return Outcome(item, "not enough runs", {})
     return Outcome(item, "confirmed" if holds else "not confirmed", numbers)

@@ -50,7 +50,7 @@ def test_directions():
     assert found == {
         "rl2e": "lower",
         "rl2e_standardised": "lower",
-        "member": "lower",
+        "member_standardised": "lower",
         "rmsce": "lower",
         "piw": "lower",
         "mpl": "higher",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
 from sciuq_runner import reproduction
 from sciuq_runner.identity import TAG
-from sciuq_runner.reproduction import group_of, main, parse, plan, task_of
+from sciuq_runner.lock import NAME as LOCKED
+from sciuq_runner.lock import alone
+from sciuq_runner.reproduction import Step, group_of, main, parse, plan, task_of
 from sciuq_runner.reproduction.costs import START, expected, guess, measured, spoken, steps
 from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets
 from sciuq_runner.reproduction.kept import kept_runs
@@ -90,28 +90,32 @@ def test_what_was_run_is_not_run_again_and_failures_are_listed_at_the_end(here, 
     assert "2 runs at smoke fidelity, 2 done, 0 to do" in capsys.readouterr().out
 
 
-def test_a_run_that_was_stopped_goes_on_but_one_that_is_alive_is_left_alone(tmp_path):
+def test_a_run_that_has_not_ended_goes_on_unless_a_process_is_at_work_on_it(tmp_path):
     job = jobs_of("forward_n15", "smoke")[0]
-    (tmp_path / "resume.json").write_text("{}")
-    (tmp_path / "run.log").write_text("")
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    for path in (tmp_path / "resume.json", checkpoint):
+        path.write_text("{}")
 
-    def folder(status: str) -> str:
+    def step(status: str) -> Step:
         run = fake_run(job, 0, {}, status)
         object.__setattr__(run, "folder", str(tmp_path))
-        return plan([job], 1, [run])[0].folder
+        return plan([job], 1, [run])[0]
 
-    assert folder("KILLED") == str(tmp_path)
-    assert folder("RUNNING") == ""
-    assert folder("FAILED") == ""
-    long_ago = time.time() - 3600
-    os.utime(tmp_path / "run.log", (long_ago, long_ago))
-    assert folder("RUNNING") == str(tmp_path)
-    step = plan([job], 1, [])[0]
-    assert task_of(step, 1).arguments == job.arguments(0)
-    object.__setattr__(step, "folder", "x")
-    assert task_of(step, 2).arguments == ["resume=x"]
+    for status in ("KILLED", "FAILED", "RUNNING"):  # called running by MLflow, it may have died without a word
+        assert (step(status).folder, step(status).refusal) == (str(tmp_path), "")
+    with alone(tmp_path / LOCKED):
+        assert (step("RUNNING").folder, step("RUNNING").refusal) == ("", "another process is at work on it")
+    fresh = plan([job], 1, [])[0]
+    assert task_of(fresh, 1).arguments == job.arguments(0)
+    object.__setattr__(fresh, "folder", "x")
+    assert task_of(fresh, 2).arguments == ["resume=x"]
+    (tmp_path / "metrics.json").write_text('{"interrupted": true}')
+    assert step("KILLED").folder == str(tmp_path)
     (tmp_path / "metrics.json").write_text("{}")  # stopped after its last step: nothing to go on from
-    assert folder("KILLED") == ""
+    assert step("KILLED").folder == ""
+    (tmp_path / "metrics.json").unlink()
+    checkpoint.unlink()
+    assert step("KILLED").folder == ""
 
 
 def test_jobs_without_their_device_are_left_out(monkeypatch):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import pytest
 
+from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction.evidence import Evidence, NotEnough
 from sciuq_runner.reproduction.findings import judge
-from sciuq_runner.reproduction.jobs import Job
+from sciuq_runner.reproduction.jobs import Job, jobs_of
 from sciuq_runner.reproduction.statements import FINDINGS, outcome
+from tests.reproduction.conftest import fake_run
 
+T = TypeVar("T")
 Value = Callable[[frozenset[str], str], float]
 """A number for the preset and choices of a job, all words together, and a metric."""
 
@@ -26,6 +30,9 @@ class Made:
             raise NotEnough
         words = [choices] if isinstance(choices, str) else list(choices)
         return self.value(frozenset([preset, *(word.partition("=")[2] for word in words)]), metric)
+
+    def on_equal_terms(self, check: Callable[[Made], T]) -> T:
+        return check(self)
 
     def jobs(self, preset: str) -> dict[frozenset[str], Job]:
         by = {"var": {"_target_": "sciuq_runner.calibration.var.Var"}}
@@ -82,7 +89,7 @@ def operators(inside: float, outside: float) -> Value:
     """How many times the error of their ensemble that of members is."""
 
     def value(words: frozenset[str], metric: str) -> float:
-        return (inside if "/id/" in metric else outside) if metric.endswith("member") else 1.0
+        return (inside if "/id/" in metric else outside) if "/member" in metric else 1.0
 
     return value
 
@@ -228,3 +235,17 @@ def test_names_of_jobs_and_metrics_in_findings_are_those_of_the_presets(as_in_th
     found = judge(Evidence(as_in_the_paper, "smoke"))
     assert len(found) == len(FINDINGS)
     assert "confirmed" in {item.answer for item in found}
+
+
+def test_jobs_are_compared_on_the_seeds_that_all_of_them_have():
+    """Seed 2 is a draw that is easy for whoever has it; and what two jobs do not share decides nothing."""
+    jobs = {job.choices[0].partition("=")[2]: job for job in jobs_of("forward_n15", "smoke")}
+
+    def runs(model: str, errors: dict[int, float]) -> list[Run]:
+        return [fake_run(jobs[model], seed, {"u/id/rl2e": error}) for seed, error in errors.items()]
+
+    networks = runs("bnn", {0: 2.0, 1: 2.0, 2: 0.1, 3: 0.1})
+    item = FINDINGS["two_steps_are_more_accurate"]
+    found = outcome(item, Evidence([*networks, *runs("gp_pi_gan", {0: 1.5, 1: 1.5})], "smoke"))
+    assert (found.answer, dict(found.numbers)) == ("confirmed", {"bnn": 2.0, "gp_pi_gan": 1.5})
+    assert outcome(item, Evidence([*networks, *runs("gp_pi_gan", {7: 1.5})], "smoke")).answer == "not enough runs"

@@ -111,6 +111,14 @@ def test_a_run_that_is_older_than_a_setting_did_what_the_class_does_by_default()
     assert once.made(params)
 
 
+def test_a_run_with_other_calibrators_is_no_run_of_a_job():
+    """One that was calibrated anew, or not at all, lacks what its cells ask for."""
+    job = jobs_of("function_known", "smoke")[0]
+    params = fake_run(job, 0, {}).params
+    assert "calibration.by.var._target_" in params
+    assert not job.made({key: value for key, value in params.items() if not key.startswith("calibration.by.")})
+
+
 def test_names_are_checked():
     assert check_names(["paper/cost", "function_known"]) == ["function_known", "cost"]
     assert check_names([]) == list(ORDER)

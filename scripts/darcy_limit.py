@@ -1,0 +1,65 @@
+"""What a perfect functional prior would give on `problem=darcy problem.case=noisy`.
+
+    python scripts/darcy_limit.py [seed ...] [--length 0.25]
+
+Conductivities are drawn from a Gaussian process. Here the prior is this process itself, with the variance and the
+correlation length of training, in front of the same operator as in runs of `experiment=paper/darcy_noisy` (found in
+`pretrained/` of the working folder, or trained), sampled by the same method. No prior that is learned from realisations
+can be expected to do better, on average over fields like those of training.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from sciuq_runner.assembly import assemble, prepare
+from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.loop import Loop
+from sciuq_runner.metrics import rl2e
+from sciuq_runner.models.operator_fields import BoundOperatorField
+from sciuq_runner.models.pa_gp_fp import BoundGaussianProcess
+from sciuq_runner.predictive import predict
+from sciuq_runner.pretraining import Store, pretrain
+from sciuq_runner.seeds import torch_stream
+
+
+def errors(seed: int, length: float) -> dict[str, float]:
+    """Relative errors of the means of both quantities, in standardised units."""
+    chosen = ["experiment=paper/darcy_noisy", "model=pa_gp_fp", f"problem.new_length={length}", f"seed={seed}"]
+    run = assemble(plain(compose(chosen, None)))
+    dataset, target = prepare(run)
+    model = target.model
+    assert isinstance(model, BoundOperatorField)
+    assert isinstance(model.inner, BoundGaussianProcess)
+    model.inner.set_process(model.inner.places.numpy(), 1.0, run.config["problem"]["length"])
+    with TemporaryDirectory() as folder:
+        pretrain(model, Store(Path("pretrained")), Path(folder), Loop())
+    posterior = run.method.run(target, torch_stream(seed, "method"), Loop())
+    found = {}
+    for name, data in dataset.items():
+        x, mean = data.test.x, predict(target, posterior, name, data.test.x).mean
+        found[name] = rl2e(*(target.transforms[name].apply(values, x) for values in (mean, data.reference)))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seeds", nargs="*", type=int, default=list(range(10)))
+    parser.add_argument("--length", type=float, default=0.25, help="correlation length of the new fields")
+    options = parser.parse_args()
+    register_resolvers()
+    found: dict[str, list[float]] = {}
+    for seed in options.seeds:
+        values = errors(seed, options.length)
+        for name, value in values.items():
+            found.setdefault(name, []).append(value)
+        print(f"seed {seed}: " + ", ".join(f"{name} {value:.3f}" for name, value in values.items()), flush=True)
+    print("median: " + ", ".join(f"{name} {np.median(values):.3f}" for name, values in found.items()))
+
+
+if __name__ == "__main__":
+    main()
