@@ -106,13 +106,14 @@ class Emulator:
         values = np.atleast_2d(values)
         if places is None:
             places = self.sensors
+        assert self.target.operator is not None
+        name = self.target.operator.input
         if values.ndim != 2 or values.shape[1] != len(places) or not np.isfinite(values).all():
             raise ConfigError(
-                f"The functions should be a table of finite numbers, one function in each row and its values at the "
-                f"{len(places)} sensors in the columns; it has the shape {'x'.join(map(str, values.shape))}."
+                f"The functions should be a table of finite numbers, one function in each row and its values ({name}) "
+                f"at the {len(places)} sensors in the columns; it has the shape {'x'.join(map(str, values.shape))}."
             )
-        assert self.target.operator is not None
-        log = self.target.transforms[self.target.operator.input].log
+        log = self.target.transforms[name].log
         if log and values.min() <= 0:
             raise ConfigError(
                 f"The functions should be positive, since their logarithm was learned: one has {values.min():.4g}."
