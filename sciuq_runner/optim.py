@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 from sciuq_runner.autodiff import MaybeCompiled, pick, repeat, value_and_grad
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
+from sciuq_runner.target import REWRITE, Target
 
 STRIDE = 10  # steps between two looks at the loss, and in one compiled call
 
@@ -82,7 +83,7 @@ class Trainer:
         state: dict[str, Tensor] | None = None,
     ) -> None:
         moments = {"first": torch.zeros_like(theta), "second": torch.zeros_like(theta), "count": theta.new_zeros(())}
-        self.loop, self.inputs = loop, inputs
+        self.objective, self.loop, self.inputs = objective, loop, inputs
         self.state = loop.track({"theta": theta, **moments, **(state or {})}, generator)
 
         def update(
@@ -110,8 +111,11 @@ class Trainer:
         """Some steps of training."""
         rates = self.theta.new_tensor([rate(start + i) for i in range(count)])
         names = ("theta", "first", "second", "count")
-        *new, value = self.update(*(self.state[name] for name in names), rates, *self.inputs(count))
+        before, inputs = self.theta, self.inputs(count)
+        *new, value = self.update(*(self.state[name] for name in names), rates, *inputs)
         self.state.update(zip(names, new, strict=True))
+        if start == 0 and not bool(torch.isfinite(value).all()):
+            require_finite_start(self.objective, before, *(item[0] for item in inputs))
         require_finite(value, start)
         self.loop.show(loss=value.mean().item())
 
@@ -138,6 +142,17 @@ def cosine_cycles(n_steps: int, n_cycles: int, high: float, low: float) -> Calla
         return low + 0.5 * (high - low) * (1 + math.cos(math.pi * min(1.0, phase)))
 
     return rate
+
+
+@torch.no_grad()
+def require_finite_start(objective: Callable[..., Tensor], theta: Tensor, *inputs: Tensor) -> None:
+    """Stop a training whose loss was no number before its first step, so that no learning rate would help."""
+    if bool(torch.isfinite(objective(theta, *inputs)).all()):
+        return
+    target: Target | None = getattr(objective, "target", None)  # an objective without one cannot tell which it is
+    names = " and ".join(target.undefined(theta)) if target is not None else ""
+    advice = f", since {names} is not: " if names else ": try another seed or a larger noise scale, and "
+    raise RunError(f"The loss is not a finite number where training starts{advice}{REWRITE}")
 
 
 def require_finite(loss: Tensor, step: int) -> None:

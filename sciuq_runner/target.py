@@ -23,6 +23,12 @@ Batch: TypeAlias = Mapping[str, tuple[Tensor, ...]]
 POINTS = 400
 """Points of a mini-batch for an operator: each costs as much as a function, and they are shared by all functions."""
 
+REWRITE = (
+    "write log, sqrt, powers and quotients of an equation so that they are defined for every value of the network, "
+    "such as log(abs(u) + 0.01)."
+)
+"""What to try where :meth:`Target.undefined` names quantities."""
+
 
 @dataclass(frozen=True)
 class Term:
@@ -286,6 +292,12 @@ class Target:
     def log_density(self, theta: Tensor, batch: Batch | None = None) -> Tensor:
         """The tempered log posterior that samplers draw from, up to a constant."""
         return (self.log_likelihood(theta, batch) + self.log_prior(theta)) / self.temperature
+
+    @torch.no_grad()
+    def undefined(self, theta: Tensor) -> list[str]:
+        """Quantities for which physics gives no finite number to some member: then there is no density either."""
+        terms = {term.quantity: term for term in self.terms if not self.model.is_direct(term.quantity)}
+        return [name for name, term in terms.items() if not bool(torch.isfinite(self.values(theta, term)).all())]
 
     # Learned scales
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Literal
@@ -25,7 +25,7 @@ from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
 from sciuq_runner.schema import Count, Fraction, Positive
-from sciuq_runner.target import Target
+from sciuq_runner.target import REWRITE, Target
 
 UNROLL, WORTH_UNROLLING = 7, 1_000_000
 """Leapfrog steps in one pass of the compiled loop, and the gradients of a single chain from which that pays: some
@@ -216,7 +216,7 @@ class Chains:
         return value + self.n_scaled / LOG_SCALE_FACTOR * position[:, -1] if self.n_scaled else value
 
     def init(self, theta: Tensor) -> State:
-        return init(self.log_density, self.position(theta))
+        return init(self.log_density, self.position(theta), lambda: self.target.undefined(theta))
 
     def advance(self, state: State, step_size: float, generator: Generator) -> tuple[State, Info]:
         """One transition of all chains."""
@@ -226,14 +226,14 @@ class Chains:
         return state, info
 
 
-def init(log_density: BatchedFunction, theta: Tensor) -> State:
-    """The state of chains that start at ``theta[C, K]``."""
+def init(log_density: BatchedFunction, theta: Tensor, undefined: Callable[[], Sequence[str]] = tuple) -> State:
+    """The state of chains that start at ``theta[C, K]``; ``undefined`` names quantities that have no value there."""
     value, gradient = value_and_grad(log_density, theta)
     if not bool(torch.isfinite(value).all()):
         chain = int((~torch.isfinite(value)).nonzero()[0])
-        raise RunError(
-            f"The log density is not finite where chain {chain} starts: try another seed, or a larger noise scale."
-        )
+        names = " and ".join(undefined())
+        advice = f", since {names} is not: {REWRITE}" if names else ": try another seed, or a larger noise scale."
+        raise RunError(f"The log density is not finite where chain {chain} starts{advice}")
     return State(theta, value, gradient)
 
 

@@ -58,7 +58,13 @@ def test_a_member_trains_the_same_alone_and_in_company():
 
 
 def test_a_loss_that_is_no_number_stops_with_advice():
-    target = linear_regression().target
-    trainer = Trainer(lambda t: target.log_density(t) * torch.nan, target.init(1, generator()), generator(), Loop())
+    trainer = Trainer(lambda theta: theta.sum(1).sqrt(), torch.ones(1, 3), generator(), Loop())
     with pytest.raises(RunError, match=r"member 0 .* near training step .*learning_rate"):
+        trainer.run(20, lambda _: 0.3)
+
+
+def test_a_loss_that_was_never_a_number_is_not_blamed_on_the_learning_rate():
+    trainer = Trainer(lambda theta: theta.sum(1).log(), -torch.ones(1, 3), generator(), Loop())
+    with pytest.raises(RunError, match=r"not a finite number where training starts: .* powers") as caught:
         trainer.run(20, lambda _: 0.1)
+    assert "learning_rate" not in str(caught.value)

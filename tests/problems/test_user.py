@@ -16,7 +16,12 @@ from sciuq_runner.problems.function import Function
 from sciuq_runner.problems.mixed_pde import AFTER_THE_START, MixedPDE
 from sciuq_runner.problems.user import UserProblem
 
+from sciuq_runner.errors import RunError
 from sciuq_runner.files import read_tensors
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.dens import DEns
+from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.methods.la import LA
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.problem import Problem, Readings
 from sciuq_runner.schema import build
@@ -248,6 +253,21 @@ def test_examples_compile_in_one_graph(name):
     theta = 0.1 * torch.randn(2, target.size, dtype=torch.float64)
     compiled = torch.compile(target.log_density, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(theta), target.log_density(theta))
+
+
+@pytest.mark.parametrize("equation", ["u_x + log(u)", "u_x - sqrt(u)", "u_x + u**k"])
+@pytest.mark.parametrize("method", [HMC(n_chains=2), DEns(n_members=2, compile="never"), LA(compile="never")])
+def test_an_equation_without_a_value_at_the_start_is_named(tmp_path, method, equation):
+    save(tmp_path / "u.csv", x=np.linspace(0, 1, 3), u=np.ones(3))
+    node = yaml.safe_load(SIMPLE.replace("data.csv", "u.csv"))
+    node["observed"]["growth"] = {"value": 0, "points": 20, "noise": "exact"}
+    node["equations"] = {"growth": equation, "left": "u"}
+    node["observed"]["left"] = {"value": 1, "at": {"x": 0}, "noise": "exact"}
+    if "k" in equation:
+        node["parameters"] = {"k": {"prior": "normal", "mean": 0.5, "std": 0.1}}
+    target = target_of(problem(tmp_path, node))
+    with pytest.raises(RunError, match=r"starts, since growth is not: write log, sqrt, powers"):
+        method.run(target, torch.Generator().manual_seed(0), Loop())
 
 
 # The real program
