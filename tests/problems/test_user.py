@@ -211,6 +211,7 @@ def test_a_reading_that_holds_at_several_points_is_one(base, tmp_path):
 def test_test_readings_and_conditions_at_one_point(base, tmp_path):
     save(tmp_path / "test.mat", t=[0.5, 0.2, 0.2], where=[0, 1, -1], u=[1, 2, 3])
     more = {"test.u": {"file": "test.mat", "columns": {"x": "where"}}, "observed.left.at": {"t": 0, "x": -1}}
+    more["observed.left.points"] = ...
     data = problem(tmp_path, changed(base, more)).dataset(np.random.default_rng(0))
     assert data["u"].test.x.tolist() == [[0.2, -1], [0.2, 1], [0.5, 0]]
     assert data["u"].test.y[:, 0].tolist() == [3, 2, 1]

@@ -177,6 +177,14 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
         "problem.observed.heat.points=0 is not valid: it should be greater than or equal to 1.",
     ),
     (
+        {"observed.left.at": {"t": 0, "x": -1}},
+        "problem.observed.left.points=5 has no meaning where no coordinate is left free: leave it out, or fix fewer.",
+    ),
+    (
+        {"observed.left.at": {"x": -1}, "observed.left.repeat": {"t": [0, 1]}},
+        "problem.observed.left.points=5 has no meaning where no coordinate is left free: leave it out, or fix fewer.",
+    ),
+    (
         {"observed.heat.columns": {"t": "time"}},
         "problem.observed.heat: columns and hold_out belong to file, and there is none.",
     ),
@@ -223,6 +231,7 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
         {"observed.u.noise": "heteroskedastic"},
         "problem.observed.u.noise.kind='heteroskedastic' is not valid: did you mean 'heteroscedastic'?",
     ),
+    ({"observed.u.noise": "0.1"}, "problem.observed.u.noise='0.1' is a text: write the number without quotes."),
     ({"observed.u.noise": [0.1]}, "problem.observed.u.noise.scale=[0.1] is not valid: it should be a valid number."),
     (
         {"observed.u.noise": {"kind": "learned", "sigma": 1}},
