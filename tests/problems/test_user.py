@@ -314,6 +314,19 @@ def test_examples_run_from_their_files_alone(cli, tmp_path, name, judged, parame
 
 
 @pytest.mark.cli
+def test_the_first_example_runs(inside, tmp_path):
+    """The walk-through of the README, with its slices, learned noise and unknown number."""
+    found = inside(f"problem={EXAMPLES}/rod.yaml", "method=hmc", "fidelity=smoke", "tracking=none")
+    assert found.status == 0, found.out + found.err
+    (folder,) = run_folders(tmp_path)
+    metrics = check_run(folder, {"u"}, {"k"})
+    assert metrics["u"]["end"]["rl2e"] > 0
+    assert metrics["noise"]["u"]["mean"] > 0
+    assert metrics["parameters"]["k"]["lower"] < metrics["parameters"]["k"]["upper"]
+    assert {"u_maps.png", "distributions.png"} <= {path.name for path in (folder / "figures").glob("*.png")}
+
+
+@pytest.mark.cli
 def test_readings_alone_are_enough(cli, tmp_path):
     """Without any truth there are no metrics, but predictions and figures."""
     write(tmp_path, SIMPLE)
