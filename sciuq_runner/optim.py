@@ -111,12 +111,12 @@ class Trainer:
         """Some steps of training."""
         rates = self.theta.new_tensor([rate(start + i) for i in range(count)])
         names = ("theta", "first", "second", "count")
-        before, inputs = self.theta, self.inputs(count)
+        inputs = self.inputs(count)
         *new, value = self.update(*(self.state[name] for name in names), rates, *inputs)
-        self.state.update(zip(names, new, strict=True))
         if start == 0 and not bool(torch.isfinite(value).all()):
-            require_finite_start(self.objective, before, *(item[0] for item in inputs))
-        require_finite(value, start)
+            require_finite_start(self.objective, self.theta, *(item[0] for item in inputs))
+        require_finite(value, start)  # before what led there takes the place of the last good numbers
+        self.state.update(zip(names, new, strict=True))
         self.loop.show(loss=value.mean().item())
 
     def run(self, n_steps: int, rate: Callable[[int], float]) -> Tensor:

@@ -58,8 +58,8 @@ class GP(Method):
         prior = Posterior(theta)
         values = prior.evaluate(lambda part: target.model.observe(part, term.quantity, term.x))
         spread = target.temperature**0.5  # cooling scales prior and noise variance alike
-        features = spread * values[..., 0].double().cpu().T / self.n_prior**0.5  # [N, R]
-        scale = spread * term.known_scale.double().cpu().flatten()
+        features = spread * values[..., 0].cpu().double().T / self.n_prior**0.5  # [N, R]
+        scale = spread * term.known_scale.cpu().double().flatten()
         noise = scale.expand(len(features)) if scale.numel() == 1 else scale
         gram = features @ features.T + torch.diag(noise**2)
         factor, failed = torch.linalg.cholesky_ex(gram)
@@ -68,11 +68,11 @@ class GP(Method):
                 "The kernel matrix is not positive definite: try more method.n_prior or a larger noise scale."
             )
         start = normal(self.n_samples, self.n_prior)
-        readings = term.y[:, 0].double().cpu() + noise * normal(self.n_samples, len(noise))
+        readings = term.y[:, 0].cpu().double() + noise * normal(self.n_samples, len(noise))
         misfit = readings - start @ features.T
         weights = start + torch.cholesky_solve(misfit.T, factor).T @ features
         posterior = CombinedPosterior(theta, weights=target.tensor(spread * weights / self.n_prior**0.5))
-        evidence = -0.5 * (term.y[:, 0].double().cpu() @ torch.cholesky_solve(term.y.double().cpu(), factor)).item()
+        evidence = -0.5 * (term.y[:, 0].cpu().double() @ torch.cholesky_solve(term.y.cpu().double(), factor)).item()
         determinant = factor.diagonal().log().sum().item()
         posterior.diagnostics = {"log_evidence": evidence - determinant - 0.9189385332046727 * len(noise)}
         return posterior

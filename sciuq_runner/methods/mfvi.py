@@ -102,7 +102,7 @@ class MFVI(Method):
                 with torch.no_grad():
                     found = target.predictive_nll(draw(trainer.theta, noise(CHECK_DRAWS)), target.validation_terms)
                 if found.item() < trainer.state["best_nll"].item():
-                    trainer.state.update(best=trainer.theta.clone(), best_nll=found.double().cpu())
+                    trainer.state.update(best=trainer.theta.clone(), best_nll=found.cpu().double())
                 loop.show(validation_nll=found.item())
         stopped = self.early_stopping and math.isfinite(trainer.state["best_nll"].item())
         final = trainer.state["best"] if stopped else trainer.theta

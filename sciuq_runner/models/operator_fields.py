@@ -256,7 +256,9 @@ class OperatorPretraining(Pretraining):
         self.model.load_operator(product)
 
     def kept(self) -> dict[str, Tensor]:
-        return {} if self.trainer is None else {"operator": self.trainer.theta}
+        if self.trainer is None or not int(self.trainer.state["count"]):
+            return {}
+        return {"operator": self.trainer.theta, **self.model.operator.state()}
 
     def judge(self) -> tuple[dict[str, float], Mapping[str, Array]]:
         """Relative errors for pairs that did not train it, in units of the quantity and standardised."""

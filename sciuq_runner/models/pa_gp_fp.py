@@ -87,7 +87,7 @@ class BoundGaussianProcess(BoundModel):
         return self.variance * torch.exp(-squares / (2 * self.length**2))
 
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
-        modes = self.covariance(x.double()) @ self.factor.to(x.device)
+        modes = self.covariance(x.cpu().double()) @ self.factor
         return (theta @ modes.to(theta).T)[..., None]
 
     def init(self, n_members: int, generator: Generator) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,10 +13,10 @@ import torch
 from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
 from torch import Generator, Tensor
 
-from sciuq_runner import predictive, target
+from sciuq_runner import files, optim, predictive, target
 from sciuq_runner.assembly import assemble, prepare
 from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.errors import ConfigError
+from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.fields import Unknowns
 from sciuq_runner.gan import Adversarial
 from sciuq_runner.loop import Loop, Silent
@@ -446,6 +446,28 @@ def test_pairs_that_judge_an_operator_do_not_train_it_in_any_position(mirror):
     assert not held & seen
     assert held | seen == set(range(n_functions))
     assert len(stage.held) + len(stage.seen) == (1 + mirror) * n_functions
+
+
+def test_an_operator_that_fails_leaves_its_last_good_weights(tmp_path, monkeypatch):
+    """They are of an earlier step, finite, and can be loaded."""
+    values = iter([torch.zeros(1)] * 2 + [torch.full((1,), torch.nan)] * 9)
+    made = optim.adam
+
+    def failing(*args: Any, **more: Any) -> Any:
+        state, value = made(*args, **more)
+        wrong = next(values).to(value)
+        return optim.AdamState(state.theta + wrong, *list(vars(state).values())[1:]), value + wrong
+
+    monkeypatch.setattr(optim, "adam", failing)
+    settings = replace(BNN_FP, training=replace(BRIEF, n_steps=5 * STRIDE))
+    with pytest.raises(RunError, match="last good weights are in"):
+        pretrain(bound(settings), Store(tmp_path / "store"), tmp_path, Loop())
+    state, _ = files.read_tensors(tmp_path / "last_good.safetensors")
+    again = bound(settings)
+    again.load_operator(state)
+    assert again.beta is not None
+    assert torch.isfinite(again.beta).all()
+    assert not list((tmp_path / "store").glob("*.safetensors"))
 
 
 def test_an_operator_is_learned_once_and_serves_both_priors(tmp_path):
