@@ -16,6 +16,9 @@ from sciuq_runner.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
+SECONDS = "seconds"
+"""In a checkpoint, beside the counts of steps: how long it took to get there."""
+
 
 class Display(Protocol):
     """Where progress is shown."""
@@ -52,7 +55,8 @@ class Loop:
         self.state: dict[str, Tensor] = {}
         self.generator: Generator | None = None
         self.inner: Loop | None = None
-        self.saved, self.failed = time.monotonic(), False
+        self.begun = self.saved = time.monotonic()
+        self.before, self.failed = 0.0, False
 
     def request_stop(self) -> None:
         """Ask the method to return after its current step."""
@@ -62,9 +66,15 @@ class Loop:
 
     def stage(self, checkpoint: Path) -> Loop:
         """A loop for work that comes before the method's own: the same display, a checkpoint of its own."""
+        self.before = self.earlier
         self.inner = Loop(self.display, checkpoint if self.checkpoint is not None else None, self.interval)
         self.inner.interrupted = self.interrupted
         return self.inner
+
+    @property
+    def earlier(self) -> float:
+        """Seconds that processes before this one have worked on what goes on here."""
+        return self.before + (self.inner.earlier if self.inner is not None else 0.0)
 
     def show(self, **numbers: float) -> None:
         """Numbers worth watching: loss, acceptance rate, step size."""
@@ -78,6 +88,7 @@ class Loop:
             if found.keys() - {"generator"} != state.keys():
                 raise ConfigError(f"{self.checkpoint.name} was left by another version: start the run anew.")
             generator.set_state(found.pop("generator"))
+            self.before += float(metadata.pop(SECONDS, 0.0))
             self.done = {name: int(count) for name, count in metadata.items()}
             for name, value in found.items():
                 state[name] = value.to(state[name].device)
@@ -88,8 +99,10 @@ class Loop:
         """Write the checkpoint."""
         if self.checkpoint is not None and self.generator is not None:
             tensors = {**self.state, "generator": self.generator.get_state()}
+            seconds = self.earlier + time.monotonic() - self.begun
+            metadata = {SECONDS: str(seconds), **{name: str(count) for name, count in self.done.items()}}
             try:
-                files.write_tensors(self.checkpoint, tensors, {name: str(count) for name, count in self.done.items()})
+                files.write_tensors(self.checkpoint, tensors, metadata)
                 self.failed = False
             except OSError as error:  # a full disk may have room again when the work is done
                 if not self.failed:
@@ -128,15 +141,20 @@ class LogDisplay:
     def start(self, name: str, total: int) -> None:
         self.name, self.total = name, total
         self.started = self.last = time.monotonic()
+        self.first: int | None = None
 
     def update(self, done: int, numbers: dict[str, float]) -> None:
         now = time.monotonic()
+        if self.first is None:  # it may have been compiled, or done by an earlier process: no measure of the others
+            self.first, self.started = done, now
         if now - self.last < self.interval and done < self.total:
             return
         self.last = now
-        left = (now - self.started) / done * (self.total - done)
-        text = " ".join(f"{key}={value:.4g}" for key, value in numbers.items())
-        log.info("%s %d/%d %s, %.0f s left", self.name, done, self.total, text, left)
+        words = [f"{self.name} {done}/{self.total}", *(f"{key}={value:.4g}" for key, value in numbers.items())]
+        if done > self.first:
+            words[-1] += ","
+            words.append(f"{(now - self.started) / (done - self.first) * (self.total - done):.0f} s left")
+        log.info(" ".join(words))
 
     def stop(self) -> None: ...
 

@@ -10,7 +10,7 @@ import torch
 from sciuq_runner.datafiles import digests
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_tensors
-from sciuq_runner.loop import Loop
+from sciuq_runner.loop import LogDisplay, Loop
 from sciuq_runner.problem import Noise, Readings
 from sciuq_runner.resume import Origin, restart_arguments
 from sciuq_runner.target import Target
@@ -65,6 +65,37 @@ def test_a_killed_method_goes_on_bit_for_bit(name, after, tmp_path):
     resumed = method.run(target(name), torch.Generator().manual_seed(0), again)
     assert torch.equal(resumed.theta, whole.theta)
     assert resumed.diagnostics == whole.diagnostics
+
+
+def test_the_time_that_processes_before_it_took_counts(tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+
+    def going_on(loop: Loop) -> Loop:
+        loop.track({"theta": torch.zeros(1)}, torch.Generator())
+        return loop
+
+    for seconds, total in ((100, 0), (50, 100), (0, 150)):
+        loop = going_on(Loop(checkpoint=path))
+        assert total <= loop.earlier < total + 10
+        loop.begun -= seconds
+        loop.save()
+    outer = Loop(checkpoint=tmp_path / "other.safetensors")
+    going_on(outer.stage(path))  # before the method's own work
+    assert 150 <= outer.earlier < 160
+    going_on(outer.stage(tmp_path / "third.safetensors"))
+    assert 150 <= outer.earlier < 160
+
+
+def test_the_time_left_goes_by_what_was_done_since_the_first_step_here(caplog, monkeypatch):
+    """Of 100 steps 90 were done before, and the first took a minute to compile."""
+    clock = iter([0.0, 60.0, 61.0, 62.0])
+    monkeypatch.setattr("sciuq_runner.loop.time.monotonic", lambda: next(clock))
+    display = LogDisplay(interval=0.0)
+    with caplog.at_level("INFO"):
+        display.start("sampling", 100)
+        for done in (91, 92, 93):
+            display.update(done, {})
+    assert caplog.messages == ["sampling 91/100", "sampling 92/100, 8 s left", "sampling 93/100, 7 s left"]
 
 
 def test_a_run_whose_data_changed_is_refused(tmp_path):

@@ -31,7 +31,8 @@ READING = (
     "scale; a smaller rise of the error out of distribution). Within 3 std: not better, but no further from it than "
     "three standard deviations over seeds; for scores of detection and the spread of an ensemble, which have no "
     "better direction, this is all that there is to meet. Worse: neither. One seed has no spread, so that nothing is "
-    "within it. Settings that the paper prints among its numbers do not count. Where the settings of our own runs "
+    "within it. Findings compare jobs on the seeds that all of them have. Settings that the paper prints among its "
+    "numbers do not count. Where the settings of our own runs "
     "depart from the paper's is listed in docs/deviations.md."
 )
 
