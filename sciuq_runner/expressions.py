@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.fields import VALUE
+from sciuq_runner.fields import VALUE, order_of
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 50
@@ -169,7 +169,7 @@ def derivative_of(name: str, fields: Mapping[str, Sequence[str]]) -> tuple[str, 
         return None
     for field in _fields_before(name, fields):
         along = name[len(field) + 1 :]
-        order = None if along.endswith(VALUE) else _order_of(along, fields[field])
+        order = None if along == VALUE else order_of(along, fields[field])
         if order is not None and sum(order) <= MAX_ORDER:
             return field, order
     return None
@@ -235,18 +235,6 @@ def _fields_before(name: str, fields: Iterable[str]) -> list[str]:
     """Fields of which ``name`` looks like a derivative, the longest first."""
     found = [field for field in fields if name.startswith(f"{field}_") and len(name) > len(field) + 1]
     return sorted(found, key=len, reverse=True)
-
-
-def _order_of(along: str, coordinates: Sequence[str]) -> tuple[int, ...] | None:
-    """What :func:`fields.order_of` gives, of text of any length: read from its end, where no part is tried twice."""
-    found = {len(along): (0,) * len(coordinates)}
-    for start in reversed(range(len(along))):
-        for i, coordinate in enumerate(coordinates):
-            rest = found.get(start + len(coordinate))
-            if rest is not None and along.startswith(coordinate, start):
-                found[start] = tuple(n + (i == j) for j, n in enumerate(rest))
-                break
-    return found.get(0)
 
 
 def _remainder(text: str, coordinates: Sequence[str]) -> str:

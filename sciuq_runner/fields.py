@@ -37,15 +37,21 @@ class Unknowns:
 
 
 def order_of(name: str, coordinates: Sequence[str]) -> tuple[int, ...] | None:
-    """What ``xxt`` means: how often to derive along each coordinate; None if it is no row of their names."""
-    if name == VALUE or not name:
-        return (0,) * len(coordinates)
-    for i, coordinate in enumerate(coordinates):
-        if name.startswith(coordinate):
-            rest = order_of(name.removeprefix(coordinate), coordinates)
-            if rest is not None:
-                return tuple(n + (i == j) for j, n in enumerate(rest))
-    return None
+    """What ``xxt`` means: how often to derive along each coordinate; None if it is no row of their names.
+
+    It is read from its end, where no part is tried twice: names in equations come from files, and may be long.
+    """
+    none = (0,) * len(coordinates)
+    if name == VALUE:
+        return none
+    found = {len(name): none}  # of what follows each letter from which on it can be read
+    for start in reversed(range(len(name))):
+        for i, coordinate in enumerate(coordinates):
+            rest = found.get(start + len(coordinate))
+            if rest is not None and name.startswith(coordinate, start):
+                found[start] = tuple(n + (i == j) for j, n in enumerate(rest))
+                break
+    return found.get(0)
 
 
 class Asked(Field):

@@ -173,6 +173,9 @@ def test_names_of_derivatives():
     assert order_of("value", ("t", "x")) == (0, 0)
     assert order_of("timex", ("t", "time", "x")) == (0, 1, 1)
     assert order_of("y", ("t", "x")) is None
+    assert order_of("xvalue", ("t", "x")) is None
+    assert order_of("x" * 5000, ("t", "x")) == (0, 5000)
+    assert order_of("a" * 40 + "b", ("a", "aa")) is None  # in time that does not double with every letter
     asked = Asked("u", ("t", "x"), 1)
     u = asked.at(torch.zeros(4, 2))
     _ = u.t + u.xx * u.value + u.t

@@ -338,11 +338,11 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:20]))
 def test_hostile_input_is_refused_in_a_sentence_and_at_once(text):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ConfigError, match=r"^problem\.f\b[^\n]*$") as caught:
         parse(text, "problem.f")
     assert len(str(caught.value)) < 1000
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_limits():
@@ -405,7 +405,7 @@ def test_a_field_wins_over_the_derivative_of_the_same_name():
 
 
 def test_long_derivatives_do_not_take_long():
-    start = time.perf_counter()
+    start = time.process_time()
     fields = {"u": ("x", "xx", "xxx")}
     assert derivative_of("u_" + "x" * 9_000 + "z", fields) is None
     with pytest.raises(ConfigError, match="along z, and u depends on x, xx, xxx"):
@@ -413,7 +413,7 @@ def test_long_derivatives_do_not_take_long():
     with pytest.raises(ConfigError, match="is a derivative of too high an order: the highest is 10"):
         check_names(parse("u_" + "x" * 9_000, "f"), (), {"u": ("x",)}, "f")
     assert derivative_of("u_" + "aba" * 2_000 + "c", {"u": ("a", "ab", "ba")}) is None
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_known_names_pass():
