@@ -82,7 +82,7 @@ def test_the_chaos_of_a_linear_equation_is_recovered(model, kind):
     bound = model.bind(problem, problem.noise, seen)
     target = Target(bound, problem.noise, seen, dtype=torch.float64)
     assert len(bound.matrices["u"]) == 3
-    trained = DEns(n_members=1, n_steps=1500, learning_rate=5e-3, weight_decay=0.0)
+    trained = DEns(n_members=1, n_steps=1500, learning_rate=5e-3, final_rate=5e-5, weight_decay=0.0)
     theta = trained.run(target, torch_stream(0, "test"), Loop()).theta
     x = torch.linspace(-1, 1, 101, dtype=torch.float64)[:, None]
     f = seen["f"].y[0]

@@ -414,10 +414,10 @@ def test_files_of_one_name_are_two_problems(tmp_path):
     """And a name that would be read as a number or is taken gets another."""
     from sciuq_runner.composition import adopt_files
 
-    paths = [tmp_path / name for name in ("a/rod.yaml", "b/rod.yaml", "1.yaml", "function.yaml")]
+    paths = [tmp_path / name for name in ("a/twin.yaml", "b/twin.yaml", "1.yaml", "function.yaml")]
     for path in paths:
         path.parent.mkdir(exist_ok=True)
         path.write_text("coordinates: {x: [0, 1]}\n")
     (found,) = adopt_files([f"problem={','.join(map(str, paths))}"])
-    assert found == "problem=rod,rod_2,user_1,user_function"
-    assert adopt_files([f"problem={paths[0]}"]) == ["problem=rod"]
+    assert found == "problem=twin,twin_2,user_1,user_function"
+    assert adopt_files([f"problem={paths[0]}"]) == ["problem=twin"]

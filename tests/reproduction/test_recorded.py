@@ -17,7 +17,7 @@ from sciuq_runner.pipeline import execute
 from sciuq_runner.pretraining import Store
 from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction.cells import Cell
-from sciuq_runner.reproduction.evidence import Evidence
+from sciuq_runner.reproduction.evidence import Evidence, T
 from sciuq_runner.reproduction.findings import judge
 from sciuq_runner.reproduction.jobs import ORDER, Job, jobs
 from sciuq_runner.tracking.flat import flatten_metrics
@@ -96,6 +96,9 @@ class OneOfEach(Evidence):
         lengths = [text.partition("=")[2] for text in choices if text.startswith("problem.new_length=")]
         name = "/".join([kind, *lengths])
         return [self.recorded(composed(kind, ONE_OF_EACH[name]))]
+
+    def on_equal_terms(self, check: Callable[[Evidence], T]) -> T:
+        return check(self)
 
 
 def missing(evidence: Evidence, cells: Iterable[Cell]) -> list[str]:
