@@ -8,9 +8,9 @@ u_xx, members one after another. ``nested, batched`` gives it our batched networ
 under ``torch.compile``. Goals: with 8 members at least 4 times faster than nested, and never slower than it.
 At the end the growth of cost with points and with members: 1 is linear.
 
-Seen on two cores with 8 members, compiled: 28, 13, 4.5 and 2.5 times faster with 32, 128, 500 and 2000 points. With many
-points all is matrix products, of which both ways need as many (twelve with the 50 x 50 matrix: four series or passes, and
-twice as many for the gradient), so that what is left to gain is what lies between them.
+Seen on two cores with 8 members, compiled: 28, 13, 4.5 and 2.5 times faster with 32, 128, 500 and 2000 points. With
+many points all is matrix products, of which both ways need as many (twelve with the 50 x 50 matrix: four series or
+passes, and twice as many for the gradient), so that what is left to gain is what lies between them.
 """
 
 from __future__ import annotations
