@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from sciuq_runner.fields import Unknowns
 from sciuq_runner.problem import Array, Dataset, QuantityData, Readings
 
 from .user_description import Description  # relative for mypy, as there
-from .user_settings import DRIFT, NoiseSettings, Source
+from .user_settings import DRIFT, Source
 
 GRID_SIZE = {1: 201, 2: 41}
 """Points of the test grid along each coordinate, by their number; some 2000 in all beyond two."""
@@ -37,14 +36,6 @@ class UserProblem(Description):
         values = {name: x[..., i, None] for i, name in enumerate(equation.coordinates)}
         values |= {name: getattr(fields[owner], suffix) for name, (owner, suffix) in equation.asked.items()}
         return equation.expression.evaluate({**values, **unknowns.parameters})
-
-    @cached_property
-    def noise_settings(self) -> Mapping[str, NoiseSettings]:
-        for name, source in self.sources.items():
-            if isinstance(source.noise, str) and is_number(source.noise):
-                label = f"problem.observed.{name}.noise"
-                raise ConfigError(f"{label}={source.noise!r} is a text: write the number without quotes.")
-        return super().noise_settings
 
     @property
     def n_calibration_points(self) -> int:
@@ -191,14 +182,6 @@ class UserProblem(Description):
                 mask = np.logical_and.reduce([np.isclose(x[:, needs.index(c)], value) for c, value in fixed.items()])
                 found |= {name: mask} if mask.sum() > 2 else {}
         return found
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def spread(n: int, bounds: Sequence[tuple[float, float]]) -> list[Array]:

@@ -272,6 +272,8 @@ def read_noise(given: Any, label: str) -> NoiseSettings:
     """``noise:`` in any of its forms: a number, a word, or settings."""
     if given is None:
         raise ConfigError(f"{label} is missing: write a number, learned, exact, or {{kind: learned, scale: 0.1}} ...")
+    if isinstance(given, str) and is_number(given):
+        raise ConfigError(f"{label}={given!r} is a text: write the number without quotes.")
     values = given if isinstance(given, Mapping) else {"kind" if isinstance(given, str) else "scale": given}
     found = construct(NoiseSettings, values, label)
     for name in values:
@@ -282,6 +284,14 @@ def read_noise(given: Any, label: str) -> NoiseSettings:
     if found.kind == "known" and found.scale is None:
         raise ConfigError(f"{label}.scale is missing: how large is the noise? Write kind: learned if that is unknown.")
     return found
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_shared_scales(noises: Mapping[str, Noise], label: str) -> None:

@@ -38,8 +38,6 @@ from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
 from sciuq_runner.models.pa_bnn_fp import PABNNFP
 from sciuq_runner.models.pa_gan_fp import PAGANFP
 from sciuq_runner.networks import MLP
-from sciuq_runner.networks.base import Drop
-from sciuq_runner.networks.operator import OperatorNetwork
 from sciuq_runner.optim import STRIDE
 from sciuq_runner.predictive import predict
 from sciuq_runner.pretraining import Store, pretrain
@@ -48,6 +46,7 @@ from sciuq_runner.seeds import stream
 from sciuq_runner.target import Target
 from sciuq_runner.transforms import Standardisation
 from tests.montecarlo import assert_moments
+from tests.operators import OneWeight
 
 TINY = DeepONet(branch="mlp", width=32, depth=1, activation="tanh", trunk_width=32, trunk_depth=2, n_modes=16)
 
@@ -268,10 +267,8 @@ def test_grids_that_operators_cannot_use_are_named(sensors, said):
 # A function in front of an operator, both linear
 
 
-class Smoothing(OperatorNetwork):
+class Smoothing(OneWeight):
     """The weighted sum of the values at the sensors with a Gaussian around the point, times the only weight."""
-
-    n_params = 1
 
     def __init__(self, sensors: Array) -> None:
         self.sensors = torch.tensor(sensors)
@@ -281,18 +278,6 @@ class Smoothing(OperatorNetwork):
 
     def __call__(self, theta: Tensor, x: Tensor, inputs: Tensor) -> Tensor:
         return theta[:, :, None] * (self.kernel(x) @ inputs.transpose(-1, -2))
-
-    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
-        return torch.ones(n, 1)
-
-    def last_layer(self) -> Tensor:
-        return torch.ones(1, dtype=torch.bool)
-
-    def blocks(self) -> list[tuple[int, int]]:
-        return [(1, 1)]
-
-    def init(self, n_members: int, generator: Generator) -> Tensor:
-        return torch.ones(n_members, 1, dtype=torch.float64)
 
 
 @dataclass(frozen=True)

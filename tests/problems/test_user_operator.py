@@ -23,12 +23,11 @@ from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.operators import OperatorModel
-from sciuq_runner.networks.base import Drop
-from sciuq_runner.networks.operator import OperatorNetwork
 from sciuq_runner.pipeline import execute
 from sciuq_runner.results import read_results
 from sciuq_runner.target import Target
 from tests.conftest import read_metrics, run_folders, start
+from tests.operators import OneWeight
 from tests.problems.conftest import save
 
 SENSORS, POINTS = np.linspace(0, 1, 12)[:, None], np.linspace(0, 1, 9)[:, None]
@@ -249,25 +248,11 @@ def test_values_are_learned_by_their_logarithm(tmp_path):
     assert (read_results(tmp_path / "run")["u"].mean > 0).all()
 
 
-class Damping(OperatorNetwork):
+class Damping(OneWeight):
     """Every function times the only weight, at its sensors."""
-
-    n_params = 1
 
     def __call__(self, theta: Tensor, x: Tensor, inputs: Tensor) -> Tensor:
         return theta[:, :, None] * inputs.T
-
-    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
-        return torch.ones(n, 1)
-
-    def last_layer(self) -> Tensor:
-        return torch.ones(1, dtype=torch.bool)
-
-    def blocks(self) -> list[tuple[int, int]]:
-        return [(1, 1)]
-
-    def init(self, n_members: int, generator: Generator) -> Tensor:
-        return torch.ones(n_members, 1, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
