@@ -22,6 +22,9 @@ from sciuq_runner.loop import Loop
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.la import LA
+from sciuq_runner.methods.ld import LD
+from sciuq_runner.methods.nuts import NUTS
+from sciuq_runner.methods.sgld import SGLD
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.problem import Problem, Readings
 from sciuq_runner.schema import build
@@ -257,7 +260,17 @@ def test_examples_compile_in_one_graph(name):
 
 
 @pytest.mark.parametrize("equation", ["u_x + log(u)", "u_x - sqrt(u)", "u_x + u**k"])
-@pytest.mark.parametrize("method", [HMC(n_chains=2), DEns(n_members=2, compile="never"), LA(compile="never")])
+@pytest.mark.parametrize(
+    "method",
+    [
+        HMC(n_chains=2),
+        LD(n_chains=2, compile="never"),
+        SGLD(n_chains=2),
+        NUTS(),
+        DEns(n_members=2, compile="never"),
+        LA(compile="never"),
+    ],
+)
 def test_an_equation_without_a_value_at_the_start_is_named(tmp_path, method, equation):
     save(tmp_path / "u.csv", x=np.linspace(0, 1, 3), u=np.ones(3))
     node = yaml.safe_load(SIMPLE.replace("data.csv", "u.csv"))
