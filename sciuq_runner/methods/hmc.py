@@ -21,11 +21,10 @@ from sciuq_runner.autodiff import (
     value_and_grad,
     worth_compiling,
 )
-from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
 from sciuq_runner.schema import Count, Fraction, Positive
-from sciuq_runner.target import REWRITE, Target
+from sciuq_runner.target import Target, no_start
 
 UNROLL, WORTH_UNROLLING = 7, 1_000_000
 """Leapfrog steps in one pass of the compiled loop, and the gradients of a single chain from which that pays: some
@@ -230,10 +229,7 @@ def init(log_density: BatchedFunction, theta: Tensor, undefined: Callable[[], Se
     """The state of chains that start at ``theta[C, K]``; ``undefined`` names quantities that have no value there."""
     value, gradient = value_and_grad(log_density, theta)
     if not bool(torch.isfinite(value).all()):
-        chain = int((~torch.isfinite(value)).nonzero()[0])
-        names = " and ".join(undefined())
-        advice = f", since {names} is not: {REWRITE}" if names else ": try another seed, or a larger noise scale."
-        raise RunError(f"The log density is not finite where chain {chain} starts{advice}")
+        raise no_start(value, undefined())
     return State(theta, value, gradient)
 
 

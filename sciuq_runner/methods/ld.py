@@ -55,7 +55,7 @@ class LD(Method):
         if self.adjusted:
             return self.corrected().run(target, generator, loop)
         per_chain = math.ceil(self.n_samples / self.n_chains)
-        theta, learns = target.init(self.n_chains, generator), target.size > target.n_weights
+        theta, learns = target.init_chains(self.n_chains, generator), target.size > target.n_weights
         samples = theta.new_zeros(per_chain, *theta.shape)
         state = loop.track({"theta": theta, "samples": samples}, generator)
         compiled = not learns and worth_compiling(self.compile, self.n_burn + per_chain * self.thin)

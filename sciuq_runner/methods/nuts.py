@@ -35,7 +35,7 @@ class NUTS(Method):
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         per_chain = math.ceil(self.n_samples / self.n_chains)
-        start = target.init(self.n_chains, generator)
+        start = target.init_chains(self.n_chains, generator)
         seeds = torch.randint(2**31, (self.n_chains,), generator=generator)
         state = loop.track(
             {
