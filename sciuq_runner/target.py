@@ -71,6 +71,7 @@ class Term:
         """The same term over some of its readings, and of some functions only."""
         scale = self.known_scale if self.known_scale.dim() == 0 else self.known_scale[index]
         if self.inputs is not None and functions is not None:
+            assert isinstance(index, Tensor)
             y = self.y.index_select(0, index).index_select(1, functions)
             return replace(self, x=self.x[index], y=y, known_scale=scale, inputs=self.inputs[functions])
         if self.mix is None:
