@@ -35,6 +35,7 @@ class UserProblem(Description):
         fields = {name: unknowns[name].at(x) for name in sorted(equation.fields)}
         values = {name: x[..., i, None] for i, name in enumerate(equation.coordinates)}
         values |= {name: getattr(fields[owner], suffix) for name, (owner, suffix) in equation.asked.items()}
+        values |= {name: fields[owner].combine(**factors) for name, (owner, factors) in equation.sums.items()}
         return equation.expression.evaluate({**values, **unknowns.parameters})
 
     @property

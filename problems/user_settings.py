@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt
 from pydantic import FiniteFloat
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.expressions import Expression, check_name, check_names, derivative_of, parse
+from sciuq_runner.expressions import Expression, check_name, check_names, combined, derivative_of, parse
 from sciuq_runner.fields import VALUE
 from sciuq_runner.problem import Array, InverseGamma, Noise, Parameter
 from sciuq_runner.schema import Count, Positive, check, construct
@@ -159,15 +159,19 @@ class Source:
 
 @dataclass(frozen=True)
 class Equation:
-    """A quantity that is an expression of fields: what it depends on, and what it asks of which field, by name."""
+    """A quantity that is an expression of fields: what it depends on, and what it asks of which field, by name.
+
+    ``sums`` are of derivatives of one field, with their factors.
+    """
 
     expression: Expression
     coordinates: tuple[str, ...]
     asked: Mapping[str, tuple[str, str]]
+    sums: Mapping[str, tuple[str, Mapping[str, float]]]
 
     @property
     def fields(self) -> set[str]:
-        return {owner for owner, _ in self.asked.values()}
+        return {owner for owner, _ in (*self.asked.values(), *self.sums.values())}
 
 
 TEST_SETTINGS = ("file", "columns", "at", "repeat")
@@ -230,7 +234,13 @@ def read_equation(
     if not asked:
         raise ConfigError(f"{label}={text!r} uses no field: write an expression of {', '.join(depends)}.")
     needed = expression.names.union(*(depends[owner] for owner, _ in asked.values()))
-    return Equation(expression, tuple(name for name in coordinates if name in needed), asked)
+    collected, found = combined(expression, {name: owner for name, (owner, along) in asked.items() if along != VALUE})
+    sums = {
+        name: (asked[next(iter(parts))][0], {asked[part][1]: factor for part, factor in parts.items()})
+        for name, parts in found.items()
+    }
+    single = {name: item for name, item in asked.items() if name in collected.names}
+    return Equation(collected, tuple(name for name in coordinates if name in needed), single, sums)
 
 
 def read_source(values: Any, label: str) -> Source:

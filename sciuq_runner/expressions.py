@@ -150,6 +150,80 @@ def parse(text: str, label: str, constants: Mapping[str, float] | None = None) -
     return Expression(text, tuple(_Parser(text, label, {**CONSTANTS, **(constants or {})}).parse()))
 
 
+Steps = tuple[Number | Name | Operation, ...]
+Addend = tuple[float, Steps]
+"""A factor, and what it multiplies."""
+
+
+def combined(expression: Expression, owners: Mapping[str, str]) -> tuple[Expression, dict[str, dict[str, float]]]:
+    """The same with one name in the place of every sum of names of one owner with numbers as factors.
+
+    Returns it with what each new name stands for, by the old names. ``u_t + u*u_x - 0.1*u_xx`` is a sum of u_t and
+    u_xx, and ``u*u_x``.
+    """
+    sums: dict[str, dict[str, float]] = {}
+
+    def joined(addends: Sequence[Addend]) -> Steps:
+        """A sum, with what belongs together as one name."""
+        groups: dict[str, dict[str, float]] = {}
+        rest: list[Addend] = []
+        for factor, steps in addends:
+            owner = owner_of(steps)
+            if owner is None:
+                rest.append((factor, steps))
+            else:
+                (name,) = (step.name for step in steps if isinstance(step, Name))
+                group = groups.setdefault(owner, {})
+                group[name] = group.get(name, 0.0) + factor
+        for group in groups.values():
+            if len(group) > 1:
+                new = " + ".join(f"{factor} {name}" for name, factor in group.items())
+                sums[new] = group
+                rest.insert(0, (1.0, (Name(new, 0),)))
+            else:
+                rest += [(factor, (Name(name, 0),)) for name, factor in group.items()]
+        (factor, found), *others = rest
+        found = found if factor == 1 else (Number(factor), *found, Operation("*", 2))
+        for factor, steps in others:
+            scaled = steps if abs(factor) == 1 else (Number(abs(factor)), *steps, Operation("*", 2))
+            found = (*found, *scaled, Operation("-" if factor < 0 else "+", 2))
+        return found
+
+    def owner_of(steps: Steps) -> str | None:
+        return owners.get(steps[0].name) if len(steps) == 1 and isinstance(steps[0], Name) else None
+
+    def number_in(addends: Sequence[Addend]) -> float | None:
+        if len(addends) == 1 and len(addends[0][1]) == 1 and isinstance(addends[0][1][0], Number):
+            return addends[0][0] * addends[0][1][0].value
+        return None
+
+    def apply(name: str, operands: Sequence[Sequence[Addend]]) -> list[Addend]:
+        first, last = operands[0], operands[-1]
+        if name in ("+", "-"):
+            sign = -1.0 if name == "-" else 1.0
+            return [*first, *((sign * factor, steps) for factor, steps in last)]
+        if name == "negative":
+            return [(-factor, steps) for factor, steps in first]
+        scale, sides = None, {"*": ((first, last), (last, first)), "/": ((last, first),)}.get(name, ())
+        for side, other in sides:
+            scale = number_in(side)
+            if scale is not None and all(owner_of(steps) for _, steps in other):
+                return [(factor * scale if name == "*" else factor / scale, steps) for factor, steps in other]
+        found = [step for operand in operands for step in joined(operand)]
+        return [(1.0, (*found, Operation(name, len(operands))))]
+
+    stack: list[list[Addend]] = []
+    for step in expression.steps:
+        if isinstance(step, Operation):
+            operands = stack[-step.arity :]
+            del stack[-step.arity :]
+            stack.append(apply(step.name, operands))
+        else:
+            stack.append([(1.0, (step,))])
+    steps = joined(stack[0])
+    return (Expression(expression.text, steps), sums) if sums else (expression, sums)
+
+
 def check_name(name: str, label: str) -> None:
     """A coordinate, field or parameter must be a word that means nothing else in an expression."""
     if not name.isidentifier():

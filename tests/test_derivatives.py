@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sciuq_runner.fields import Asked, order_of
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
 from sciuq_runner.networks.activations import ACTIVATIONS, Activation
-from sciuq_runner.networks.taylor import closure, compose, partitions
+from sciuq_runner.networks.taylor import closure, collapsed, compose, partitions
 
 UP_TO_FOUR = [order for order in product(range(5), repeat=2) if sum(order) <= 4]
 
@@ -90,6 +90,47 @@ def test_gradient_by_theta_agrees_with_nested_differentiation():
     assert torch.autograd.gradcheck(lambda t: loss(network.derivatives, t), theta.requires_grad_(True))
 
 
+HEAT, WAVE = (((1, 0), 1.0), ((0, 2), -0.01)), (((2, 0), 1.0), ((0, 2), -4.0))
+PLATE = (((4, 0), 1.0), ((2, 2), 2.0), ((0, 4), 1.0), ((0, 1), 3.0))
+SUMS = [[(0, 0), HEAT], [WAVE], [PLATE], [HEAT, (1, 0)], [(0, 2), HEAT, WAVE, (1, 1), HEAT]]
+
+
+@pytest.mark.parametrize("orders", SUMS)
+@pytest.mark.parametrize("hidden", [(), (7,), (5, 6, 4, 3)])
+@pytest.mark.parametrize("activation", get_args(Activation))
+def test_sums_of_derivatives_agree_with_nested_differentiation(activation, hidden, orders):
+    network = MLP(2, 3, hidden, activation, "siren" if activation == "siren" else "xavier_normal")
+    theta, x = draw(network)
+    expected = Network.derivatives(network, theta, x, orders)
+    for order, ours, theirs in zip(orders, network.derivatives(theta, x, orders), expected, strict=True):
+        assert ours.shape == (3, 5, 3)
+        assert relative(ours, theirs) < 1e-10 or theirs.abs().max() < 1e-12, order
+    for order, theirs in zip(orders, expected, strict=True):
+        if order in (HEAT, WAVE, PLATE):
+            parts = Network.derivatives(network, theta, x, [index for index, _ in order])
+            torch.testing.assert_close(theirs, sum(c * part for (_, c), part in zip(order, parts, strict=True)))
+
+
+def test_sums_are_taken_as_a_whole_where_that_saves_something():
+    """A Laplacian in three dimensions needs the value, three slopes and itself, instead of three second derivatives."""
+    laplacian = tuple((tuple(2 * (i == j) for j in range(3)), 1.0) for i in range(3))
+    assert len(closure(collapsed((laplacian,)))) == 5
+    assert closure(collapsed(((0, 0), HEAT))) == ((0, 0), (0, 1), HEAT)
+    assert collapsed((HEAT, (1, 0))) == ((1, 0), (0, 2))  # the first of them is needed by itself
+    assert collapsed(((((0, 1), 1.0), ((0, 2), 1.0)),)) == ((0, 1), (0, 2))  # and here for the other one
+
+
+def test_the_gradient_of_a_sum_of_derivatives():
+    network = MLP(2, 1, (6, 6))
+    theta, x = draw(network)
+
+    def loss(theta: Tensor) -> Tensor:
+        u, sum_of = network.derivatives(theta, x, [(0, 0), HEAT])
+        return (sum_of + u**3).square().sum()
+
+    assert torch.autograd.gradcheck(loss, theta.requires_grad_(True))
+
+
 def test_any_module_has_derivatives():
     class Residual(nn.Module):
         def __init__(self) -> None:
@@ -115,9 +156,9 @@ def test_any_module_has_derivatives():
 
 
 @pytest.mark.parametrize("network", [MLP(2, 1, (6, 6)), ModuleNetwork(lambda: nn.Sequential(nn.Linear(2, 1)), 2, 1)])
-def test_derivatives_compile_in_one_graph(network):
+@pytest.mark.parametrize("orders", [[(0, 0), (1, 0), (0, 2)], [(0, 0), HEAT]])
+def test_derivatives_compile_in_one_graph(network, orders):
     theta, x = draw(network)
-    orders = [(0, 0), (1, 0), (0, 2)]
     compiled = torch.compile(lambda t: network.derivatives(t, x, orders), fullgraph=True, backend="eager")
     for ours, theirs in zip(compiled(theta), network.derivatives(theta, x, orders), strict=True):
         torch.testing.assert_close(ours, theirs)
@@ -182,3 +223,12 @@ def test_names_of_derivatives():
     assert asked.orders == {"t": (1, 0), "xx": (0, 2), "value": (0, 0)}
     with pytest.raises(AttributeError, match=r"u\.y is no derivative: u depends on t, x"):
         _ = u.y
+
+
+def test_a_sum_of_derivatives_is_asked_for_by_factors():
+    asked = Asked("u", ["t", "x"], 1)
+    asked.at(torch.zeros(2, 2)).combine(t=1.0, xx=-0.5, tx=2.0, xt=1.0)
+    (order,) = asked.orders.values()
+    assert order == (((1, 0), 1.0), ((0, 2), -0.5), ((1, 1), 3.0))
+    with pytest.raises(AttributeError, match=r"u\.y is no derivative"):
+        asked.at(torch.zeros(2, 2)).combine(t=1.0, y=1.0)

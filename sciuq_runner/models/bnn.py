@@ -18,7 +18,7 @@ from sciuq_runner.networks import MLP, ModuleNetwork, Network
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.mlp import Init
-from sciuq_runner.networks.taylor import Index
+from sciuq_runner.networks.taylor import Order
 from sciuq_runner.problem import InverseGamma, Noise, Problem, Readings
 from sciuq_runner.schema import Count, Factory, Positive
 
@@ -71,7 +71,7 @@ class NetworkField(Field):
     """A field that is a network, with the derivatives that the physics of one quantity asks for."""
 
     def __init__(
-        self, network: Network, theta: Tensor, columns: list[int], n_outputs: int, orders: Mapping[str, Index]
+        self, network: Network, theta: Tensor, columns: list[int], n_outputs: int, orders: Mapping[str, Order]
     ) -> None:
         self.network, self.theta, self.columns = network, theta, columns
         self.n_outputs, self.orders = n_outputs, orders

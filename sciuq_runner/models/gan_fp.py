@@ -25,7 +25,7 @@ from sciuq_runner.networks import MLP
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.generator import Generator, JointGenerator, SplitGenerator
 from sciuq_runner.networks.mlp import Init
-from sciuq_runner.networks.taylor import Index
+from sciuq_runner.networks.taylor import Order
 from sciuq_runner.problem import Array, History, Noise, Problem, Readings
 from sciuq_runner.schema import Count, Fraction
 from sciuq_runner.seeds import stream, torch_stream
@@ -120,7 +120,7 @@ class GeneratorField(Field):
         beta: Tensor,
         z: Tensor,
         columns: Sequence[int],
-        orders: Mapping[str, Index],
+        orders: Mapping[str, Order],
         unit: float,
         arrange: Callable[[Tensor], Tensor],
     ) -> None:

@@ -21,7 +21,7 @@ from sciuq_runner.networks import MLP, Network
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.mlp import Init
 from sciuq_runner.networks.parallel import Parallel
-from sciuq_runner.networks.taylor import Index
+from sciuq_runner.networks.taylor import Order
 from sciuq_runner.optim import AdamState, adam, cosine_cycles
 from sciuq_runner.problem import Array, Noise, Problem, Readings
 from sciuq_runner.schema import Count, Positive, Share
@@ -84,7 +84,7 @@ class RandomField(NetworkField):
     """Modes that are outputs of a network, times what each realisation multiplies them with: ``matrix[P + 1, R]``."""
 
     def __init__(
-        self, network: Network, theta: Tensor, columns: list[int], orders: Mapping[str, Index], matrix: Tensor
+        self, network: Network, theta: Tensor, columns: list[int], orders: Mapping[str, Order], matrix: Tensor
     ) -> None:
         super().__init__(network, theta, columns, network.n_outputs, orders)
         self.matrix = matrix

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from sciuq_runner.fields import Asked, Unknowns
-from sciuq_runner.networks.taylor import Index
+from sciuq_runner.networks.taylor import Order
 from sciuq_runner.problem import Problem
 
 
@@ -19,7 +19,7 @@ def columns_of(problem: Problem, quantity: str) -> dict[str, list[int]]:
     }
 
 
-def derivatives_asked(problem: Problem, quantity: str) -> dict[str, dict[str, Index]]:
+def derivatives_asked(problem: Problem, quantity: str) -> dict[str, dict[str, Order]]:
     """Run the physics of a quantity once on stand-ins, to learn which derivatives of the fields it needs."""
     fields = {name: Asked(name, spec.coordinates, spec.n_outputs) for name, spec in problem.fields.items()}
     ones = {name: torch.ones(1, 1, 1) for name in problem.scalars}

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.networks.taylor import Index
+from sciuq_runner.networks.taylor import Order, gather, terms_of
 
 Drop = Literal["weights", "units"]
 
@@ -35,17 +35,18 @@ class Network(ABC):
     @abstractmethod
     def __call__(self, theta: Tensor, x: Tensor) -> Tensor: ...
 
-    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
+    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Order]) -> list[Tensor]:
         """Derivatives of the value at every point by nested forward-mode differentiation, ``[M, N, D_out]`` each.
 
-        ``orders`` says how often to derive along each input: (0, 0) is the value, (1, 2) one time and two places.
+        ``orders`` says how often to derive along each input: (0, 0) is the value, (1, 2) one time and two places; or
+        which sum of such to take.
         """
         function = partial(self, theta)
-        found: dict[Index, Tensor] = {}
-        for order in orders:
-            directions = [i for i, n in enumerate(order) for _ in range(n)]
-            found[order] = derive(function, directions)(x)
-        return [found[order] for order in orders]
+        found: dict[Order, Tensor] = {}
+        for index in dict.fromkeys(index for order in orders for index, _ in terms_of(order)):
+            directions = [i for i, n in enumerate(index) for _ in range(n)]
+            found[index] = derive(function, directions)(x)
+        return gather(orders, found)
 
     @abstractmethod
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:

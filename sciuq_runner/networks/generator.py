@@ -10,8 +10,8 @@ from torch import Generator as RandomGenerator
 from torch import Tensor
 
 from sciuq_runner.networks.activations import Activation
-from sciuq_runner.networks.mlp import MLP, Init, unit_steps
-from sciuq_runner.networks.taylor import Index, closure
+from sciuq_runner.networks.mlp import MLP, Init
+from sciuq_runner.networks.taylor import Order
 
 
 class Generator(ABC):
@@ -30,7 +30,7 @@ class Generator(ABC):
         return self.derivatives(beta, z, x, [(0,) * self.n_inputs])[0]
 
     @abstractmethod
-    def derivatives(self, beta: Tensor, z: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
+    def derivatives(self, beta: Tensor, z: Tensor, x: Tensor, orders: Sequence[Order]) -> list[Tensor]:
         """Derivatives with respect to x, by how often along each coordinate; (0, 0) is the value."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class SplitGenerator(Generator):
         self.trunk = MLP(n_inputs, latent, hidden, activation, init)
         self.n_params = self.branch.n_params + self.trunk.n_params
 
-    def derivatives(self, beta: Tensor, z: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
+    def derivatives(self, beta: Tensor, z: Tensor, x: Tensor, orders: Sequence[Order]) -> list[Tensor]:
         branch, trunk = beta.split([self.branch.n_params, self.trunk.n_params], dim=1)
         modes = torch.cat(self.trunk.derivatives(trunk, x, orders), dim=1)
         values = torch.bmm(modes, self.branch(branch, z).transpose(1, 2))
@@ -81,14 +81,12 @@ class JointGenerator(Generator):
         self.network = MLP(n_inputs + latent, 1, hidden, activation, init)
         self.n_params = self.network.n_params
 
-    def derivatives(self, beta: Tensor, z: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
+    def derivatives(self, beta: Tensor, z: Tensor, x: Tensor, orders: Sequence[Order]) -> list[Tensor]:
         (first, offset), *following = self.network.layers(beta)
         along_x, along_z = first.split([self.n_inputs, self.latent], dim=1)
-        needed = closure(tuple(orders))
         from_x, from_z = torch.matmul(x, along_x), torch.matmul(z, along_z) + offset
-        series = {needed[0]: (from_x[:, :, None] + from_z[:, None]).flatten(1, 2)}  # every draw at every point
-        series |= unit_steps(along_x, needed)
-        values = self.network.sweep(series, following, orders)
+        every = (from_x[:, :, None] + from_z[:, None]).flatten(1, 2)  # draw at every point
+        values = self.network.sweep(every, along_x, following, orders)
         return [value.reshape(len(beta), len(x), z.shape[-2]) for value in values]
 
     def init(self, n_members: int, generator: RandomGenerator) -> Tensor:

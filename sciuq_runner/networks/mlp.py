@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.layered import Init, Layered
-from sciuq_runner.networks.taylor import Index, closure, compose, factorial
+from sciuq_runner.networks.taylor import Order, closure, collapsed, compose, degree, factorial, gather, terms_of
 
 
 class MLP(Layered):
@@ -38,28 +38,27 @@ class MLP(Layered):
             x = self.activate(affine(x, weight, bias))
         return affine(x, *last)
 
-    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
+    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Order]) -> list[Tensor]:
         """Taylor series pass through the layers: one matrix product each for the value and all derivatives."""
         (weight, bias), *following = self.layers(theta)
-        needed = closure(tuple(orders))
-        series = {needed[0]: affine(x, weight, bias)}  # x itself: its first derivatives are unit vectors
-        series |= unit_steps(weight, needed)
-        return self.sweep(series, following, orders)
+        return self.sweep(affine(x, weight, bias), weight, following, orders)
 
     def sweep(
-        self, series: dict[Index, Tensor], following: Sequence[tuple[Tensor, Tensor]], orders: Sequence[Index]
+        self, value: Tensor, first: Tensor, following: Sequence[tuple[Tensor, Tensor]], orders: Sequence[Order]
     ) -> list[Tensor]:
-        """Derivatives of the output from the Taylor series ``[M, N, H]`` behind the first layer."""
-        needed = closure(tuple(orders))
-        zero, highest = needed[0], max(sum(index) for index in needed)
+        """Derivatives of the output by what the matrix ``first`` is applied to, from the ``value[M, N, H]`` behind."""
+        kept = collapsed(tuple(orders))
+        needed = closure(kept)
+        zero, highest = needed[0], max(degree(order) for order in needed)
+        series: dict[Order, Tensor] = {zero: value, **unit_steps(first, needed)}
         shape = (*series[zero].shape[:-1], self.n_outputs)
         zeros = series[zero].new_zeros(())
         for layer, (weight, bias) in enumerate(following):
-            wanted = needed if layer < len(following) - 1 else tuple(dict.fromkeys(orders))
+            wanted = needed if layer < len(following) - 1 else kept
             series = compose(self.activation(series[zero], highest), series, wanted)
             series = propagate(series, weight, bias)
-        values = [series.get(index, zeros).expand(shape) for index in orders]
-        return [v if factorial(i) == 1 else factorial(i) * v for v, i in zip(values, orders, strict=True)]
+        values = {order: series.get(order, zeros).expand(shape) for order in kept}
+        return gather(orders, {o: v if factorial(o) == 1 else factorial(o) * v for o, v in values.items()})
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -74,14 +73,21 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.baddbmm(bias, x, weight)
 
 
-def unit_steps(weight: Tensor, needed: Sequence[Index]) -> dict[Index, Tensor]:
+def unit_steps(weight: Tensor, needed: Sequence[Order]) -> dict[Order, Tensor]:
     """First derivatives of ``x W``: a row of the matrix for every coordinate, the same at all points."""
     n_inputs = len(needed[0])
     rows = {tuple(int(i == j) for j in range(n_inputs)): weight[:, i, None] for i in range(n_inputs)}
-    return {index: rows[index] for index in needed if index in rows}
+    found: dict[Order, Tensor] = {}
+    for order in needed:
+        first = [
+            rows[index] if factor == 1 else factor * rows[index] for index, factor in terms_of(order) if index in rows
+        ]
+        if first:
+            found[order] = sum(first[1:], first[0])
+    return found
 
 
-def propagate(series: dict[Index, Tensor], weight: Tensor, bias: Tensor) -> dict[Index, Tensor]:
+def propagate(series: dict[Order, Tensor], weight: Tensor, bias: Tensor) -> dict[Order, Tensor]:
     """A linear layer of a Taylor series; the bias belongs to the value alone."""
     if not series:  # all that is wanted is zero: second derivatives of a piecewise linear network
         return {}
@@ -92,4 +98,4 @@ def propagate(series: dict[Index, Tensor], weight: Tensor, bias: Tensor) -> dict
     else:
         images = torch.bmm(stacked, weight)
     parts = dict(zip(series, images.unflatten(-2, (len(series), count)).unbind(-3), strict=True))
-    return {index: part if any(index) else part + bias for index, part in parts.items()}
+    return {order: part if any(order) else part + bias for order, part in parts.items()}

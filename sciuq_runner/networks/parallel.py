@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from sciuq_runner.networks.base import Drop, Network
-from sciuq_runner.networks.taylor import Index
+from sciuq_runner.networks.taylor import Order
 
 
 class Joined:
@@ -47,7 +47,7 @@ class Parallel(Joined, Network):
         parts = zip(self.networks, self.split(theta), strict=True)
         return torch.cat([network(part, x) for network, part in parts], dim=-1)
 
-    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Index]) -> list[Tensor]:
+    def derivatives(self, theta: Tensor, x: Tensor, orders: Sequence[Order]) -> list[Tensor]:
         parts = zip(self.networks, self.split(theta), strict=True)
         found = [network.derivatives(part, x, orders) for network, part in parts]
         return [torch.cat(values, dim=-1) for values in zip(*found, strict=True)]

@@ -11,14 +11,21 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, wraps
 from itertools import product
-from typing import TypeVar
+from typing import TypeGuard, TypeVar, cast
 
+import torch
 from torch import Tensor
 
 Index = tuple[int, ...]
 """How often to derive along each coordinate: (1, 2) is once in t and twice in x for a field of (t, x)."""
 
-Series = Mapping[Index, Tensor]
+Sum = tuple[tuple[Index, float], ...]
+r"""Derivatives with fixed factors, needed as :math:`\sum_i c_i\, \partial^{\alpha_i} z` alone; none is the value."""
+
+Order = Index | Sum
+
+Series = Mapping[Order, Tensor]
+"""Of a sum, the coefficient is the sum itself: what it is made of need not be known one by one."""
 
 R = TypeVar("R")
 
@@ -36,17 +43,58 @@ def plan(function: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
-@plan
-def closure(orders: tuple[Index, ...]) -> tuple[Index, ...]:
-    """All multi-indices that some of ``orders`` depend on, by total order; the value itself always first."""
-    below = {index for order in orders for index in product(*(range(n + 1) for n in order))}
-    return tuple(sorted(below, key=lambda index: (sum(index), index)))
+def is_sum(order: Order) -> TypeGuard[Sum]:
+    return bool(order) and isinstance(order[0], tuple)
+
+
+def terms_of(order: Order) -> Sum:
+    """What an order is the sum of; a derivative is one of itself."""
+    return order if is_sum(order) else ((cast("Index", order), 1.0),)
+
+
+def below(index: Index) -> Iterator[Index]:
+    """The multi-index and all that are nowhere larger."""
+    return product(*(range(n + 1) for n in index))
 
 
 @plan
-def factorial(index: Index) -> int:
-    r""":math:`\alpha! = \prod_i \alpha_i!`."""
-    return math.prod(math.factorial(n) for n in index)
+def closure(orders: tuple[Order, ...]) -> tuple[Order, ...]:
+    """All that some of ``orders`` depend on, by total order: the value itself always first, sums last."""
+    sums = tuple(dict.fromkeys(order for order in orders if is_sum(order)))
+    indices = {index for order in orders if not is_sum(order) for index in below(terms_of(order)[0][0])}
+    indices |= {index for order in sums for top, _ in terms_of(order) for index in below(top) if index != top}
+    return (*sorted(indices, key=lambda index: (sum(index), index)), *sums)
+
+
+@plan
+def collapsed(orders: tuple[Order, ...]) -> tuple[Order, ...]:
+    """The same with parts in the place of every sum that saves nothing as a whole, each once."""
+    for order in (order for order in dict.fromkeys(orders) if is_sum(order)):
+        parts = tuple(index for index, _ in terms_of(order))
+        apart = tuple(part for other in orders for part in (parts if other == order else (other,)))
+        if len(closure(apart)) <= len(closure(orders)):
+            orders = apart
+    return tuple(dict.fromkeys(orders))
+
+
+def gather(orders: Sequence[Order], values: Series) -> list[Tensor]:
+    """Derivatives and sums in this order, out of what :func:`collapsed` has left of them."""
+    return [
+        values[order] if order in values else torch.stack([c * values[i] for i, c in terms_of(order)]).sum(0)
+        for order in orders
+    ]
+
+
+@plan
+def factorial(order: Order) -> int:
+    r""":math:`\alpha! = \prod_i \alpha_i!`; a sum is of derivatives, not of Taylor coefficients."""
+    return 1 if is_sum(order) else math.prod(math.factorial(n) for n in terms_of(order)[0][0])
+
+
+@plan
+def degree(order: Order) -> int:
+    """The order of the highest derivative in it."""
+    return max(sum(index) for index, _ in terms_of(order))
 
 
 def partitions(rest: Index, largest: Index | None = None) -> Iterator[tuple[Index, ...]]:
@@ -60,22 +108,29 @@ def partitions(rest: Index, largest: Index | None = None) -> Iterator[tuple[Inde
                 yield (part, *others)
 
 
-Summand = tuple[int, float, tuple[Index, ...]]
+Summand = tuple[int, float, tuple[Order, ...]]
 """A derivative of the outer function by its order, a weight, and inner coefficients to multiply."""
 
 
 @plan
-def summands(index: Index, present: tuple[Index, ...]) -> tuple[Summand, ...]:
-    """The formula of Faà di Bruno for one coefficient, without what is zero because it is not ``present``."""
-    found = []
-    for parts in partitions(index):
-        if all(part in present for part in parts):
-            repeats = math.prod(math.factorial(times) for times in Counter(parts).values())
-            found.append((len(parts), 1 / repeats, parts))
+def summands(order: Order, present: tuple[Order, ...]) -> tuple[Summand, ...]:
+    """The formula of Faà di Bruno for one coefficient, without what is zero because it is not ``present``.
+
+    The linear terms of a sum are the first derivative of the outer function times the sum of the inner coefficients.
+    """
+    found: list[Summand] = [(1, 1.0, (order,))] if is_sum(order) and order in present else []
+    for index, factor in terms_of(order):
+        for parts in partitions(index):
+            if is_sum(order) and len(parts) == 1:
+                continue
+            if all(part in present for part in parts):
+                repeats = math.prod(math.factorial(times) for times in Counter(parts).values())
+                scale = factor * math.prod(math.factorial(n) for n in index) if is_sum(order) else 1
+                found.append((len(parts), scale / repeats, parts))
     return tuple(found)
 
 
-def compose(outer: Sequence[Tensor | None], inner: Series, wanted: Iterable[Index]) -> dict[Index, Tensor]:
+def compose(outer: Sequence[Tensor | None], inner: Series, wanted: Iterable[Order]) -> dict[Order, Tensor]:
     r"""Taylor coefficients of :math:`\phi(z)` by the formula of Faà di Bruno,
 
     .. math::
