@@ -4,14 +4,14 @@
 
 The residual u_t - 0.01 u_xx + u^3 of a 2 x 50 tanh network, mean square over the points, gradient by all parameters.
 ``nested`` is what DeepXDE and most PINN codes do: a ``torch.nn.Module``, reverse mode for u_t and u_x, once more for
-u_xx, members one after another. ``nested, batched`` gives it our batched network instead. ``Taylor`` is the target that
-methods see, with the linear part of the residual taken as a whole, as in equations from YAML files; ``compiled`` is that
-under ``torch.compile``, as it runs where this pays. Goals: with 8 members at least 4 times faster than nested, and never
-slower than it. At the end the growth of cost with points and with members: 1 is linear.
+u_xx, members one after another. ``nested, batched`` gives it our batched network instead. ``Taylor`` is the target
+that methods see, with the linear part of the residual taken as a whole, as in equations from YAML files; ``compiled``
+is that under ``torch.compile``, as it runs where this pays. Goals: with 8 members at least 4 times faster than
+nested, and never slower than it. At the end the growth of cost with points and with members: 1 is linear.
 
-Seen on two cores with 8 members, compiled, in two runs: 29, 15, 4 to 7 and 3.6 to 4.1 times faster with 32, 128, 500 and
-2000 points. With 2000, 6 of 10 ms are products with the 50 x 50 matrix, three (value, slope and sum) and twice as many for
-the gradient; nested needs twelve.
+Seen on two cores with 8 members, compiled, in two runs: 29, 15, 4 to 7 and 3.6 to 4.1 times faster with 32, 128, 500
+and 2000 points. With 2000, 6 of 10 ms are products with the 50 x 50 matrix, three (value, slope and sum) and twice as
+many for the gradient; nested needs twelve.
 """
 
 from __future__ import annotations
