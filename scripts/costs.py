@@ -1,27 +1,34 @@
 """Measure what the jobs of sciuq-reproduce cost, for sciuq_runner/reproduction/costs.yaml.
 
-    python scripts/costs.py [--fidelity quick] [NAME ...]
+    python scripts/costs.py [--fidelity quick] [--recorded] [NAME ...]
 
 Runs every job that the file has no time of, one after the other, seed 0, on one thread, as sciuq-reproduce does in the
-current folder, and adds its CPU seconds: those do not depend on what else the machine is doing.
+current folder, and adds its CPU seconds: those do not depend on what else the machine is doing. With ``--recorded``
+times are those of the runs that MLflow has of them, with the start of their process; take it where sciuq-reproduce had
+the machine for itself.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import statistics
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
 from sciuq_runner.errors import OK
+from sciuq_runner.report.runs import Run
+from sciuq_runner.reproduction import recorded
+from sciuq_runner.reproduction.costs import START
 from sciuq_runner.reproduction.jobs import FIDELITIES, Job, check_names, jobs_of, presets
 from sciuq_runner.reproduction.work import command
 
 FILE = Path(__file__).parent.parent / "sciuq_runner" / "reproduction" / "costs.yaml"
 HEAD = """\
-# CPU seconds of one run on one thread, with the start of its process, by fidelity and job; written by scripts/costs.py.
+# Seconds of one run on one thread, with the start of its process, by fidelity and job; written by scripts/costs.py.
 # The first job of several that share a pre-trained part pays for it: that is what most of its time is.
 """
 
@@ -36,19 +43,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--fidelity", choices=FIDELITIES, default="quick")
+    parser.add_argument("--recorded", action="store_true", help="take the times of runs that there are")
     options = parser.parse_args()
+    runs = recorded() if options.recorded else []
     known = yaml.safe_load(FILE.read_text(encoding="utf-8"))["seconds"]
     times = known.setdefault(options.fidelity, {})
     every = [job for name in presets() for job in jobs_of(name, options.fidelity) if job.config["device"] != "cuda"]
-    by_hash = {job.hash(0): times[job.name] for job in every if job.name in times}
+    by_hash = {job.hash(0): times[job.name] for job in every if job.name in times and not options.recorded}
     for job in every:
         if job.preset in check_names(options.names) and job.hash(0) not in by_hash:
-            seconds = measure(job)
+            seconds = spent(job, runs) if options.recorded else measure(job)
             if seconds is not None:
                 by_hash[job.hash(0)] = seconds
         if job.hash(0) in by_hash:
             times[job.name] = by_hash[job.hash(0)]
             FILE.write_text(HEAD + yaml.safe_dump({"seconds": known}, sort_keys=True, width=120), encoding="utf-8")
+
+
+def spent(job: Job, runs: Sequence[Run]) -> float | None:
+    """Seconds of the runs of a job, on average; None if there is none."""
+    found = [run.metrics["cost/total_s"] for run in runs if "cost/total_s" in run.metrics and job.made(run.params)]
+    return round(START + statistics.fmean(found), 1) if found else None
 
 
 def measure(job: Job) -> float | None:

@@ -15,13 +15,13 @@ from sciuq_runner.reproduction.jobs import FIDELITIES, Job, jobs_of, presets
 if TYPE_CHECKING:
     from sciuq_runner.report.runs import Run
 
-START = 20.0
+START = 12.0
 """Seconds that a process needs beside its run: imports, figures, MLflow."""
 
 
 @cache
 def measured() -> dict[str, dict[str, float]]:
-    """CPU seconds of one run by fidelity and name of the job, with the start of its process."""
+    """Seconds of one run by fidelity and name of the job, with the start of its process."""
     text = resources.files("sciuq_runner.reproduction").joinpath("costs.yaml").read_text(encoding="utf-8")
     found: dict[str, dict[str, float]] = yaml.safe_load(text)["seconds"]
     return found
