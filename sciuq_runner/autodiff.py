@@ -44,22 +44,6 @@ def value_and_grad(function: BatchedFunction, theta: Tensor) -> tuple[Tensor, Te
     return value.detach(), gradient
 
 
-def sum_in_parts(functions: Sequence[BatchedFunction], theta: Tensor) -> Tensor:
-    """The sum of some functions of theta, ``[M]``, each differentiated before the next one is evaluated.
-
-    What a part holds between its two sweeps stays in the caches, and memory does not grow with the number of parts.
-    First derivatives only.
-    """
-    if len(functions) == 1:
-        return functions[0](theta)
-    if not torch.is_grad_enabled():
-        return torch.stack([function(theta) for function in functions]).sum(0)
-    point = theta.detach()
-    found = [value_and_grad(function, point) for function in functions]
-    value, gradient = (torch.stack(part).sum(0) for part in zip(*found, strict=True))
-    return value + ((theta - point) * gradient).sum(1)
-
-
 def repeat(
     step: Callable[..., tuple[Tensor, ...]], times: int, carry: tuple[Tensor, ...], unroll: int = 1
 ) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.fields import VALUE, order_of
+from sciuq_runner.fields import RESERVED, order_of
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 50
@@ -162,6 +162,9 @@ def combined(expression: Expression, owners: Mapping[str, str]) -> tuple[Express
     u_xx, and ``u*u_x``.
     """
     sums: dict[str, dict[str, float]] = {}
+    owned = [owners[name] for name in expression.names if name in owners]
+    if len(owned) == len(set(owned)):
+        return expression, sums
 
     def joined(addends: Sequence[Addend]) -> Steps:
         """A sum, with what belongs together as one name."""
@@ -177,9 +180,11 @@ def combined(expression: Expression, owners: Mapping[str, str]) -> tuple[Express
                 group[name] = group.get(name, 0.0) + factor
         for group in groups.values():
             if len(group) > 1:
+                lead = next(iter(group.values())) or 1.0  # so that multiples of a sum are the same one
+                group = {name: factor / lead for name, factor in group.items()}
                 new = " + ".join(f"{factor} {name}" for name, factor in group.items())
                 sums[new] = group
-                rest.insert(0, (1.0, (Name(new, 0),)))
+                rest.insert(0, (lead, (Name(new, 0),)))
             else:
                 rest += [(factor, (Name(name, 0),)) for name, factor in group.items()]
         (factor, found), *others = rest
@@ -243,7 +248,7 @@ def derivative_of(name: str, fields: Mapping[str, Sequence[str]]) -> tuple[str, 
         return None
     for field in _fields_before(name, fields):
         along = name[len(field) + 1 :]
-        order = None if along == VALUE else order_of(along, fields[field])
+        order = None if along in RESERVED else order_of(along, fields[field])
         if order is not None and sum(order) <= MAX_ORDER:
             return field, order
     return None

@@ -13,6 +13,8 @@ from torch import Tensor
 from sciuq_runner.networks.taylor import Index, Order
 
 VALUE = "value"
+RESERVED = (VALUE, "combine")
+"""What a field with derivatives has beside them."""
 
 
 class Field(ABC):
@@ -76,23 +78,23 @@ class Asked(Field):
 
 class _Recorder:
     def __init__(self, asked: Asked, x: Tensor) -> None:
-        self._asked, self._x = asked, x
+        self.__asked, self.__x = asked, x  # no coordinate has such a name
 
     def __getattr__(self, name: str) -> Tensor:
-        self._asked.orders[name] = self._order(name)
-        return self._asked(self._x)
+        self.__asked.orders[name] = self.__order(name)
+        return self.__asked(self.__x)
 
-    def combine(self, **factors: float) -> Tensor:
+    def combine(self, /, **factors: float) -> Tensor:
         terms: dict[Index, float] = {}
         for name, factor in factors.items():
-            order = self._order(name)
+            order = self.__order(name)
             assert any(order), "a sum is of derivatives, and not of the value itself"
             terms[order] = terms.get(order, 0.0) + factor
-        self._asked.orders[label(factors)] = tuple(terms.items())
-        return self._asked(self._x)
+        self.__asked.orders[label(factors)] = tuple(terms.items())
+        return self.__asked(self.__x)
 
-    def _order(self, name: str) -> Index:
-        asked = self._asked
+    def __order(self, name: str) -> Index:
+        asked = self.__asked
         order = order_of(name, asked.coordinates)
         if order is None:
             listed = ", ".join(asked.coordinates)
@@ -107,7 +109,7 @@ class Jet:
         for name, value in zip(names, values, strict=True):
             setattr(self, name, value)
 
-    def combine(self, **factors: float) -> Tensor:
+    def combine(self, /, **factors: float) -> Tensor:
         """A sum of derivatives."""
         found: Tensor = getattr(self, label(factors))
         return found

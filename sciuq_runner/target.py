@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import groupby, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -14,7 +12,6 @@ import torch
 from scipy.linalg import helmert
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import sum_in_parts
 from sciuq_runner.errors import RunError
 from sciuq_runner.models.base import BoundModel
 from sciuq_runner.models.operators import BoundOperatorModel
@@ -26,10 +23,6 @@ Batch: TypeAlias = Mapping[str, tuple[Tensor, ...]]
 
 POINTS = 400
 """Points of a mini-batch for an operator: each costs as much as a function, and they are shared by all functions."""
-
-ROWS, MOST_PIECES = 2000, 8
-"""Points of all members together from which the gradient of a quantity is taken piece by piece, and how many pieces at
-most: each is compiled."""
 
 REWRITE = (
     "write log, sqrt, powers and quotients of an equation so that they are defined for every value of the network, "
@@ -67,11 +60,10 @@ class Term:
         copies = values.unflatten(1, (self.mix.shape[1], -1))
         return torch.einsum("kc,mcnd->mknd", self.mix, copies).flatten(1, 2)
 
-    def select(self, index: Tensor | slice, functions: Tensor | None = None) -> Term:
+    def select(self, index: Tensor, functions: Tensor | None = None) -> Term:
         """The same term over some of its readings, and of some functions only."""
         scale = self.known_scale if self.known_scale.dim() == 0 else self.known_scale[index]
         if self.inputs is not None and functions is not None:
-            assert isinstance(index, Tensor)
             y = self.y.index_select(0, index).index_select(1, functions)
             return replace(self, x=self.x[index], y=y, known_scale=scale, inputs=self.inputs[functions])
         if self.mix is None:
@@ -126,7 +118,6 @@ class Target:
         self.n_weights = model.n_params
         self.size = self.n_weights + len(self.noise_groups) + self.learns_prior
         self.terms = self.make_terms({**readings, **{name: zeros for name, (zeros, _) in conditions.items()}})
-        self.terms_by_quantity = [list(terms) for _, terms in groupby(self.terms, lambda term: term.quantity)]
         self.validation_terms = self.make_terms(validation or {})
         self.n_readings = sum(
             term.n_readings if term.inputs is None else term.y.numel() for term in self.terms if not term.is_condition
@@ -178,11 +169,13 @@ class Target:
         found = self.tensor(torch.cat([self.model.init(n_members * choices, generator), extra], dim=1))
         return found if choices == 1 else torch.stack([self.likeliest(part) for part in found.split(choices)])
 
-    def init_chains(self, n_chains: int, generator: Generator) -> Tensor:
-        """Starting points as :meth:`init` gives them, where the density is known to be a number."""
+    def init_chains(self, n_chains: int, generator: Generator, batch_size: int | None = None) -> Tensor:
+        """Starting points as :meth:`init` gives them, where the density is known to be a number; of a mini-batch, where
+        methods see no more. It has random numbers of its own: those of the method stay as they are."""
         theta = self.init(n_chains, generator)
+        batch = None if batch_size is None else self.draw_batch(batch_size, Generator().manual_seed(0))
         with torch.no_grad():
-            value = self.log_density(theta)
+            value = self.log_density(theta, batch)
         if not bool(torch.isfinite(value).all()):
             raise no_start(value, self.undefined(theta))
         return theta
@@ -239,28 +232,16 @@ class Target:
     def log_likelihood(self, theta: Tensor, batch: Batch | None = None) -> Tensor:
         """Log likelihood of all readings; of a mini-batch, scaled up to stand for all of them."""
         total = theta.new_zeros(theta.shape[0])
-        for terms in self.terms_by_quantity:
-            part, weight = terms, 1.0
+        values: dict[str, Tensor] = {}  # terms of one quantity share their points
+        for term in self.terms:
+            part, weight = term, 1.0
             if batch is not None:
-                part = [term.select(*batch[term.quantity]) for term in terms]
-                weight = terms[0].y.numel() / part[0].y.numel()
-            pieces = [partial(self.joint_log_likelihood, piece) for piece in self.pieces(part, len(theta))]
-            total = total + weight * sum_in_parts(pieces, theta)
+                part = term.select(*batch[term.quantity])
+                weight = term.y.numel() / part.y.numel()
+            if term.quantity not in values:
+                values[term.quantity] = self.values(theta, part)
+            total = total + weight * self.term_log_likelihood(theta, part, values[term.quantity])
         return total
-
-    def pieces(self, terms: Sequence[Term], n_members: int) -> list[Sequence[Term]]:
-        """Terms of one quantity, over so few readings each that their gradient is taken in the caches."""
-        readings, points = terms[0].n_readings, len(terms[0].x)
-        count = min(MOST_PIECES, n_members * points // ROWS, readings) if self.model.is_pointwise else 1
-        if count < 2 or terms[0].inputs is not None:
-            return [terms]
-        ends = [readings * i // count for i in range(count + 1)]
-        return [[term.select(slice(*piece)) for term in terms] for piece in pairwise(ends)]
-
-    def joint_log_likelihood(self, terms: Sequence[Term], theta: Tensor) -> Tensor:
-        """Log likelihood of terms that share their points, ``[M]``."""
-        values = self.values(theta, terms[0])
-        return torch.stack([self.term_log_likelihood(theta, term, values) for term in terms]).sum(0)
 
     def term_log_likelihood(self, theta: Tensor, term: Term, values: Tensor | None = None) -> Tensor:
         """Log likelihood of one term, ``[M]``, given the quantity at its points where that is known."""

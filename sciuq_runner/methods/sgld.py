@@ -57,7 +57,7 @@ class SGLD(Method):
         per_chain = math.ceil(self.n_samples / self.n_chains)
         allowed = self.sampled_steps()
         chosen = {allowed[round((i + 1) * len(allowed) / per_chain) - 1]: i for i in range(per_chain)}
-        theta = target.init_chains(self.n_chains, generator)
+        theta = target.init_chains(self.n_chains, generator, self.batch_size)
         samples = theta.new_zeros(per_chain, *theta.shape)
         state = loop.track({"theta": theta, "velocity": torch.zeros_like(theta), "samples": samples}, generator)
         rate = cosine_cycles(self.n_steps, self.n_cycles, self.step_size, self.final_step_size)

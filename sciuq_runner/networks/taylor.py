@@ -68,13 +68,10 @@ def closure(orders: tuple[Order, ...]) -> tuple[Order, ...]:
 
 @plan
 def collapsed(orders: tuple[Order, ...]) -> tuple[Order, ...]:
-    """The same with parts in the place of every sum that saves nothing as a whole, each once."""
-    for order in (order for order in dict.fromkeys(orders) if is_sum(order)):
-        parts = tuple(index for index, _ in terms_of(order))
-        apart = tuple(part for other in orders for part in (parts if other == order else (other,)))
-        if len(closure(apart)) <= len(closure(orders)):
-            orders = apart
-    return tuple(dict.fromkeys(orders))
+    """The same, each once, with the parts in the place of all sums if these save nothing as a whole."""
+    parts = tuple(dict.fromkeys(index for order in orders for index, _ in terms_of(order)))
+    whole = tuple(dict.fromkeys(orders))
+    return whole if len(closure(whole)) < len(closure(parts)) else parts
 
 
 def gather(orders: Sequence[Order], values: Series) -> list[Tensor]:

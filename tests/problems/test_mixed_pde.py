@@ -11,7 +11,6 @@ import torch
 from sciuq_runner.problems.mixed_pde import AFTER_THE_START, DIFFUSION, MixedPDE
 from torch.distributions import Normal
 
-from sciuq_runner.autodiff import value_and_grad
 from sciuq_runner.fields import Jet, Unknowns
 from sciuq_runner.models import BNN
 from sciuq_runner.seeds import stream, torch_stream
@@ -154,33 +153,6 @@ def test_a_mini_batch_of_copied_readings_takes_all_copies_of_some():
     torch.testing.assert_close(mean, target.log_likelihood(theta))
     (drawn,) = target.draw_batch(5, torch_stream(0, "test"))["f"]
     assert len(drawn) == 5
-
-
-@pytest.mark.parametrize("case", ["standard", "heteroscedastic"])
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("batch", [None, {"u": 50, "f": 9, "lambda": 4}])
-def test_pieces_of_a_quantity_have_the_density_and_gradient_of_the_whole(monkeypatch, case, compiled, batch):
-    """Of all readings and of a mini-batch; readings that hold at several points are not torn apart."""
-    problem = MixedPDE(case=case)
-    readings = {name: data.train for name, data in problem.dataset(stream(0, "data")).items()}
-    target = Target(BNN().bind(problem, problem.noise), problem.noise, readings, dtype=torch.float64)
-    theta = target.init(2, torch_stream(0, "test"))
-    picks = batch and {name: (torch.arange(count),) for name, count in batch.items()}
-
-    def both(point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return value_and_grad(lambda at: target.log_density(at.sin(), picks), point)
-
-    whole = both(theta)
-    monkeypatch.setattr("sciuq_runner.target.ROWS", 40)
-    counts = [len(target.pieces(terms, 2)) for terms in target.terms_by_quantity]
-    assert counts == [3, 3, 1]
-    made = target.pieces(target.terms_by_quantity[1], 2)
-    assert sum(len(piece[0].y) for piece in made) == 15
-    assert all(len(term.x) == 5 * len(piece[0].y) for piece in made for term in piece)
-    call = torch.compile(both, fullgraph=True, backend="eager") if compiled else both
-    torch.testing.assert_close(call(theta), whole, rtol=1e-9, atol=1e-9)
-    with torch.no_grad():
-        torch.testing.assert_close(target.log_density(theta.sin(), picks), whole[0], rtol=1e-9, atol=1e-9)
 
 
 def test_f_of_a_network_is_the_equation():
