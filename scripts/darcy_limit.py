@@ -1,6 +1,6 @@
 """What a perfect functional prior would give on `problem=darcy problem.case=noisy`.
 
-    python scripts/darcy_limit.py [seed ...] [--length 0.25]
+    python scripts/darcy_limit.py [seed ...] [--length 0.25] [--keep]
 
 Conductivities are drawn from a Gaussian process. Here the prior is this process itself, with the variance and the
 correlation length of training, in front of the same operator as in runs of `experiment=paper/darcy_noisy` (found in
@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from keeping import by_name, keep
 
 from sciuq_runner.assembly import assemble, prepare
 from sciuq_runner.composition import compose, plain, register_resolvers
@@ -50,15 +51,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seeds", nargs="*", type=int, default=list(range(10)))
     parser.add_argument("--length", type=float, default=0.25, help="correlation length of the new fields")
+    parser.add_argument("--keep", action="store_true", help="for the page beside the paper")
     options = parser.parse_args()
+    if options.keep and options.length != parser.get_default("length"):
+        parser.error("--keep is for fields like those of training: leave out --length.")
     register_resolvers()
-    found: dict[str, list[float]] = {}
+    found: dict[int, dict[str, float]] = {}
     for seed in options.seeds:
-        values = errors(seed, options.length)
-        for name, value in values.items():
-            found.setdefault(name, []).append(value)
-        print(f"seed {seed}: " + ", ".join(f"{name} {value:.3f}" for name, value in values.items()), flush=True)
-    print("median: " + ", ".join(f"{name} {np.median(values):.3f}" for name, values in found.items()))
+        found[seed] = errors(seed, options.length)
+        print(f"seed {seed}: " + ", ".join(f"{name} {value:.3f}" for name, value in found[seed].items()), flush=True)
+        if options.keep:
+            keep("darcy_limit", by_name(found))
+    medians = {name: np.median(list(by.values())) for name, by in by_name(found).items()}
+    print("median: " + ", ".join(f"{name} {value:.3f}" for name, value in medians.items()))
 
 
 if __name__ == "__main__":

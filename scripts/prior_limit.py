@@ -1,6 +1,6 @@
 """What a perfect functional prior would give on `problem=function problem.case=heteroscedastic`.
 
-    python scripts/prior_limit.py [seed ...]
+    python scripts/prior_limit.py [seed ...] [--keep]
 
 The history of this case is made of random networks and of the true noise, so that a GAN that learned both without error
 would be the networks themselves with the noise known: they are sampled here, and the metrics printed that a run has.
@@ -12,6 +12,7 @@ import argparse
 
 import numpy as np
 import torch
+from keeping import by_name, keep
 from sciuq_runner.problems.function import Function
 
 from sciuq_runner.loop import Loop
@@ -27,9 +28,12 @@ N_CHAINS = 4
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("seeds", nargs="*", type=int, default=list(range(5)))
+    parser.add_argument("--keep", action="store_true", help="for the page beside the paper")
+    options = parser.parse_args()
+    found: dict[int, dict[str, float]] = {}
     problem = Function(case="heteroscedastic")
-    for seed in parser.parse_args().seeds:
+    for seed in options.seeds:
         data = problem.dataset(stream(seed, "data"))["u"]
         noise, readings = {"u": Noise("known", problem.true_noise_scale(data.train.x))}, {"u": data.train}
         model = BNN().bind(Function(case="known"), noise, readings)
@@ -44,8 +48,11 @@ def main() -> None:
         parts = [f"seed {seed}: R-hat {rhat:.2f}"]
         for split, inside in data.splits.items():
             part = mean[inside], std[inside], data.test.y[inside, 0]
+            found.setdefault(seed, {})[f"{split}_rmsce"] = rmsce(*part)
             parts.append(f"{split}: rl2e {rl2e(part[0], part[2]):.3f}, mpl {mpl(*part):.2f}, rmsce {rmsce(*part):.3f}")
         print("; ".join(parts), flush=True)
+    if options.keep:
+        keep("prior_limit", by_name(found))
 
 
 if __name__ == "__main__":

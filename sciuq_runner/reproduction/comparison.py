@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
-
-import yaml
 
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.identity import COMMIT
@@ -17,7 +14,8 @@ from sciuq_runner.reproduction.costs import spoken
 from sciuq_runner.reproduction.evidence import COST, Comparison, Evidence, Tally, best_fidelity, compare
 from sciuq_runner.reproduction.figures import draw_all
 from sciuq_runner.reproduction.findings import judge
-from sciuq_runner.reproduction.statements import FINDINGS, Outcome
+from sciuq_runner.reproduction.statements import Outcome
+from sciuq_runner.reproduction.words import explanations, filled
 
 READING = (
     "Every number that the paper prints, in its units, beside ours: mean ± standard deviation over seeds; the paper "
@@ -100,7 +98,8 @@ def build(runs: Sequence[Run], fidelity: str | None) -> Paper:
     outcomes = judge(evidence)
     figures = draw_all(evidence, [item for found in comparisons.values() for item in found])
     pictures = {name: pictures_of(table, evidence) for name, table in tables().items()}
-    return Paper(chosen, tables(), comparisons, outcomes, figures, pictures, evidence.used, explanations())
+    words = filled(explanations(), evidence)
+    return Paper(chosen, tables(), comparisons, outcomes, figures, pictures, evidence.used, words)
 
 
 def pictures_of(table: Table, evidence: Evidence) -> dict[str, bytes]:
@@ -122,14 +121,3 @@ def first_of(names: Iterable[str]) -> str:
         names, key=lambda name: (not name.startswith("u_bands"), not name.startswith("u"), len(name), name)
     )
     return ordered[0] if ordered else ""
-
-
-def explanations() -> dict[str, str]:
-    """What was found out about tables and findings, by their names: the only words of the page about its numbers that a
-    person has written."""
-    text = resources.files("sciuq_runner.reproduction").joinpath("explanations.yaml").read_text(encoding="utf-8")
-    found: dict[str, str] = yaml.safe_load(text) or {}
-    strange = sorted(set(found) - set(tables()) - set(FINDINGS))
-    if strange:
-        raise ConfigError(f"explanations.yaml explains {strange[0]}, which is neither a table nor a finding.")
-    return {name: value.strip() for name, value in found.items()}

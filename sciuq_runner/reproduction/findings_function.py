@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
+from scipy.stats import rankdata
 
 from sciuq_runner.reproduction.evidence import Evidence
 from sciuq_runner.reproduction.statements import Numbers, by_few, finding
@@ -256,3 +258,38 @@ def mfvi_does_not_tell(evidence: Evidence) -> tuple[bool, Numbers]:
     inside, outside = (wrong(evidence, f"u/{split}/piw") for split in ("id", "ood"))
     rises = {key: outside[key] / inside[key] - 1 for key in inside}
     return all(less_than_half(rises, f"hmc {tau}", f"mfvi {tau}") for tau in TEMPERATURES), rises
+
+
+# Performance against cost
+
+DEAR, CHEAP = ("hmc", "dens"), ("ld", "mfvi", "mcd", "la", "sens", "swag")
+
+
+@finding(
+    "Section 6.6",
+    "HMC and DEns perform best: with known noise, each has a lower mean rank than every other approximate method, over "
+    "error, predictive likelihood and calibration error, in and out of distribution.",
+)
+def dear_methods_perform_best(evidence: Evidence) -> tuple[bool, Numbers]:
+    names = (*DEAR, *CHEAP)
+    ranks = []
+    for split, metric in product(("id", "ood"), ("rl2e", "mpl", "rmsce")):
+        found = known(evidence, f"u/{split}/{metric}", names)
+        ranks.append(rankdata([-found[name] if metric == "mpl" else found[name] for name in names]))
+    means = dict(zip(names, np.mean(ranks, axis=0).tolist(), strict=True))
+    return max(means[name] for name in DEAR) < min(means[name] for name in CHEAP), means
+
+
+@finding(
+    "Section 6.6",
+    "Cheaper methods, LA aside, are calibrated less well than HMC and DEns, in distribution with known noise.",
+)
+def cheap_methods_are_calibrated_less_well(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = known(evidence, "u/id/rmsce", (*DEAR, *CHEAP))
+    return max(found[name] for name in DEAR) < min(found[name] for name in CHEAP if name != "la"), found
+
+
+@finding("Section 6.6", "HMC and DEns take longest.")
+def dear_methods_take_longest(evidence: Evidence) -> tuple[bool, Numbers]:
+    found = {name: evidence.mean("cost", f"method={name}", "cost/train_s") for name in (*DEAR, *CHEAP)}
+    return min(found[name] for name in DEAR) > max(found[name] for name in CHEAP), found

@@ -190,7 +190,9 @@ METRICS: dict[str, tuple[Value, Value]] = {  # numbers that confirm, and numbers
     "two_steps_are_more_accurate": (ranked("gp_pi_gan"), ranked("bnn")),
     "two_steps_are_overconfident": (ranked("gp_pi_gan"), ranked("bnn")),
     "learned_prior_is_better": (ranked("pa_gan_fp"), ranked("pa_bnn_fp")),
+    "learned_prior_is_better_outside": (ranked("pa_gan_fp"), ranked("pa_bnn_fp")),
     "networks_are_calibrated_better": (ranked("pa_bnn_fp"), ranked("pa_gan_fp")),
+    "networks_are_calibrated_better_outside": (ranked("pa_bnn_fp"), ranked("pa_gan_fp")),
     "other_fields_are_harder": (ranked("0.25"), ranked("0.25", low=1.0, high=1.4)),
     "ensembles_beat_members": (operators(1.1, 1.5), operators(1.1, 1.49)),
     "members_disagree_outside": (by_metric(id=1.0, **{"ood_0.15": 2.0}), by_metric(id=2.0, **{"ood_0.15": 1.0})),
@@ -199,6 +201,18 @@ METRICS: dict[str, tuple[Value, Value]] = {  # numbers that confirm, and numbers
     "training_readings_do_not_calibrate": (calibrated(1.0, train=1.1), calibrated(1.0, train=0.9)),
     "few_realisations_calibrate": (calibrated(1 / 3.1), calibrated(1 / 2.9)),
     "few_readings_calibrate_fields": (calibrated(1 / 2.1), calibrated(1 / 1.9)),
+    "functional_prior_is_calibrated_far_better": (
+        ranked("hmc_fp", low=1.0, high=6.1),
+        lambda words, metric: 1.0 if "hmc_fp" in words else 5.9 if metric.startswith("lambda") else 6.1,
+    ),
+    "both_priors_cover_fields": (by_metric(coverage=0.81), ranked("pa_gan_fp", low=0.79, high=0.9)),
+    "smoother_conductivities_are_easier": (
+        lengths(1.0),
+        lambda words, metric: 1.0 if metric.endswith("0.35") else lengths(1.0)(words, metric),
+    ),
+    "dear_methods_perform_best": (ranked("hmc", "dens"), ranked("hmc", "dens", "sens")),
+    "cheap_methods_are_calibrated_less_well": (ranked("hmc", "dens", "la"), ranked("hmc", "la")),
+    "dear_methods_take_longest": (opposite(ranked("hmc", "dens")), opposite(ranked("hmc"))),
     "only_networks_cover_other_fields": (ranked("pa_gan_fp", low=0.7, high=0.9), by_metric(coverage=0.9)),
 }
 

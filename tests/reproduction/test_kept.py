@@ -115,6 +115,6 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def test_the_page_of_the_repository_is_that_of_its_runs():
-    """Nothing in it is typed by hand but explanations, which have a file of their own."""
+    """Nothing in it is typed by hand but the words of explanations, which have a file of their own."""
     paper = build(kept_runs(RESULTS / "runs"), None)
     assert page.markdown(paper, "figures") == (RESULTS / "paper.md").read_text(encoding="utf-8")

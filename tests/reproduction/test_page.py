@@ -12,7 +12,7 @@ import pytest
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.report import beside_the_paper, main, parse
 from sciuq_runner.reproduction import comparison, figures, page
-from sciuq_runner.reproduction.comparison import Paper, build, explanations, first_of
+from sciuq_runner.reproduction.comparison import Paper, build, first_of
 from sciuq_runner.reproduction.jobs import ORDER, jobs
 from sciuq_runner.reproduction.statements import FINDINGS
 from tests.report.conftest import png
@@ -125,13 +125,6 @@ def test_the_figure_that_says_most_comes_first():
     assert first_of(["u_calibration", "u_bands_var", "u_bands", "distributions"]) == "u_bands"
     assert first_of(["lambda_map", "u_map"]) == "u_map"
     assert first_of([]) == ""
-
-
-def test_shipped_explanations_are_of_tables_and_findings_that_there_are(monkeypatch):
-    explanations()
-    monkeypatch.setattr("yaml.safe_load", lambda text: {"nothing": "x"})
-    with pytest.raises(ConfigError, match="explains nothing, which is neither"):
-        explanations()
 
 
 def test_the_command_writes_pages_and_figures_or_says_why_not(paper, tmp_path, monkeypatch, capsys):
