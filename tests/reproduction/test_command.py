@@ -55,6 +55,8 @@ def test_list_shows_every_name(here, capsys):
 
 def test_a_dry_run_says_what_is_done_and_what_is_left_and_runs_nothing(here, capsys, monkeypatch):
     monkeypatch.setattr(reproduction, "perform", lambda *_: pytest.fail("nothing should run"))
+    known = {"quick": {"function_known method=hmc": 30.0}}
+    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: known)
     first, second = jobs_of("forward_n15", "smoke")
     leave_run(here, first, 0, "FINISHED")
     leave_run(here, first, 1, "FAILED")
