@@ -12,8 +12,9 @@ from annotated_types import Ge, Gt
 from pydantic import FiniteFloat
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.expressions import Expression, check_name, check_names, combined, derivative_of, parse
+from sciuq_runner.expressions import Expression, check_name, check_names, derivative_of, parse
 from sciuq_runner.fields import VALUE
+from sciuq_runner.linear import combined
 from sciuq_runner.problem import Array, InverseGamma, Noise, Parameter
 from sciuq_runner.schema import Count, Positive, check, construct
 

@@ -59,7 +59,7 @@ class Reaction(Problem):
         return {"f": Noise("known", (self.n / 2) ** 0.5)}
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
-        raise NotImplementedError
+        return {}  # readings are given to the target as they are
 
 
 def make_target(x: Tensor) -> Target:

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import argparse
 import resource
-import statistics
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
 from sciuq_runner.errors import OK
-from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction import recorded
-from sciuq_runner.reproduction.costs import START
+from sciuq_runner.reproduction.costs import spent
 from sciuq_runner.reproduction.jobs import FIDELITIES, Job, check_names, jobs_of, presets
 from sciuq_runner.reproduction.work import command
 
@@ -54,16 +51,10 @@ def main() -> None:
         if job.preset in check_names(options.names) and job.hash(0) not in by_hash:
             seconds = spent(job, runs) if options.recorded else measure(job)
             if seconds is not None:
-                by_hash[job.hash(0)] = seconds
+                by_hash[job.hash(0)] = round(seconds, 1)
         if job.hash(0) in by_hash:
             times[job.name] = by_hash[job.hash(0)]
             FILE.write_text(HEAD + yaml.safe_dump({"seconds": known}, sort_keys=True, width=120), encoding="utf-8")
-
-
-def spent(job: Job, runs: Sequence[Run]) -> float | None:
-    """Seconds of the runs of a job, on average; None if there is none."""
-    found = [run.metrics["cost/total_s"] for run in runs if "cost/total_s" in run.metrics and job.made(run.params)]
-    return round(START + statistics.fmean(found), 1) if found else None
 
 
 def measure(job: Job) -> float | None:
@@ -71,8 +62,8 @@ def measure(job: Job) -> float | None:
     before = cpu_seconds()
     arguments = command([*job.arguments(0), "threads=1"])
     status = subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
-    seconds = round(cpu_seconds() - before, 1)
-    print(f"{job.name}: {seconds} s, exit status {status}", flush=True)
+    seconds = cpu_seconds() - before
+    print(f"{job.name}: {seconds:.1f} s, exit status {status}", flush=True)
     return seconds if status == OK else None
 
 

@@ -27,11 +27,17 @@ def measured() -> dict[str, dict[str, float]]:
     return found
 
 
+def spent(job: Job, runs: Sequence[Run]) -> float | None:
+    """Seconds of the runs of a job on average, with the start of its process; None if there is none."""
+    found = [run.metrics["cost/total_s"] for run in runs if "cost/total_s" in run.metrics and job.made(run.params)]
+    return START + statistics.fmean(found) if found else None
+
+
 def expected(job: Job, runs: Sequence[Run]) -> float | None:
     """Seconds of one run of the job, with the start of its process; None where nothing is known."""
-    recorded = [run.metrics["cost/total_s"] for run in runs if "cost/total_s" in run.metrics and job.made(run.params)]
-    if recorded:
-        return START + statistics.fmean(recorded)
+    recorded = spent(job, runs)
+    if recorded is not None:
+        return recorded
     known = {fidelity: measured().get(fidelity, {}).get(job.name) for fidelity in (job.fidelity, *FIDELITIES[::-1])}
     for fidelity, seconds in known.items():
         if seconds is not None:

@@ -215,6 +215,12 @@ def better_prior(evidence: Evidence, split: str) -> tuple[bool, Numbers]:
     return holds, labelled({"rl2e": errors, "mpl": likelihoods})
 
 
+def calibrated_networks(evidence: Evidence, split: str) -> tuple[bool, Numbers]:
+    """Whether calibration errors of u are smaller with networks than with a learned prior."""
+    found = fields(evidence, split, "rmsce")
+    return found[f"pa_bnn_fp u {split}"] < found[f"pa_gan_fp u {split}"], found
+
+
 @finding(
     "Section 6.5.1",
     "For a field behind an operator that is like those of training, a learned prior is more accurate and likelier than "
@@ -234,14 +240,12 @@ def learned_prior_is_better_outside(evidence: Evidence) -> tuple[bool, Numbers]:
     "For a field behind an operator that is like those of training, networks are calibrated better for u.",
 )
 def networks_are_calibrated_better(evidence: Evidence) -> tuple[bool, Numbers]:
-    found = fields(evidence, "id", "rmsce")
-    return found["pa_bnn_fp u id"] < found["pa_gan_fp u id"], found
+    return calibrated_networks(evidence, "id")
 
 
 @finding("Section 6.5.1", "Also for a field unlike those of training, networks are calibrated better for u.")
 def networks_are_calibrated_better_outside(evidence: Evidence) -> tuple[bool, Numbers]:
-    found = fields(evidence, "ood", "rmsce")
-    return found["pa_bnn_fp u ood"] < found["pa_gan_fp u ood"], found
+    return calibrated_networks(evidence, "ood")
 
 
 @finding(
