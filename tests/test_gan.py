@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import linecache
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -168,6 +171,39 @@ def test_pretraining_is_found_again_by_what_made_it(tmp_path, caplog):
     assert {"distance", "u_mean_error", "u_spectrum_error", "u_value_distance"} < set(found)
     store.path(keys[0]).write_bytes(b"half")
     assert pretrain(bound(), store, tmp_path, Loop())["reused"] == 0  # a damaged file is made anew
+
+
+SLOW_DIFFUSION = """
+from dataclasses import dataclass
+
+from sciuq_runner.problems.mixed_pde import MixedPDE
+
+@dataclass(frozen=True)
+class Mine(MixedPDE):
+    diffusion: float = 0.1
+
+    def observe(self, quantity, unknowns, x):
+        u = unknowns["u"].at(x)
+        return u.t - self.diffusion * u.xx if quantity == "f" else unknowns[quantity](x)
+"""
+
+
+def test_generators_of_ones_own_problem_know_its_equations(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def key(source: str, **settings: float) -> str:
+        (tmp_path / "my_physics.py").write_text(source)
+        monkeypatch.delitem(sys.modules, "my_physics", raising=False)
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        problem = importlib.import_module("my_physics").Mine(**settings)
+        return GANFP(latent=3, n_realisations=20).bind(problem, problem.noise).pretraining()[0].key()
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    first = key(SLOW_DIFFUSION)
+    assert key(SLOW_DIFFUSION) == first
+    assert key(SLOW_DIFFUSION, diffusion=0.2) != first
+    assert key(SLOW_DIFFUSION.replace("u.t - ", "u.t + ")) != first
 
 
 def test_pretraining_goes_on_where_it_was_interrupted(tmp_path):
