@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from sciuq_runner.autodiff import MaybeCompiled, pick, repeat, value_and_grad
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
-from sciuq_runner.target import REWRITE, Target
+from sciuq_runner.target import REWRITE
 
 STRIDE = 10  # steps between two looks at the loss, and in one compiled call
 
@@ -69,7 +69,7 @@ class Trainer:
     """Minimises a per-member objective; ``theta`` and the optimiser's moments are tracked by the loop.
 
     ``inputs(n)`` draws what ``n`` steps of the objective need beside theta. ``state`` may hold more tensors of the
-    method's own, saved with the rest.
+    method's own, saved with the rest. ``undefined``, called like the objective, names quantities without a value there.
     """
 
     def __init__(
@@ -81,9 +81,10 @@ class Trainer:
         compiled: bool = False,
         inputs: Callable[[int], tuple[Tensor, ...]] = lambda n: (),
         state: dict[str, Tensor] | None = None,
+        undefined: Callable[..., Sequence[str]] = lambda *_: (),
     ) -> None:
         moments = {"first": torch.zeros_like(theta), "second": torch.zeros_like(theta), "count": theta.new_zeros(())}
-        self.objective, self.loop, self.inputs = objective, loop, inputs
+        self.objective, self.loop, self.inputs, self.undefined = objective, loop, inputs, undefined
         self.state = loop.track({"theta": theta, **moments, **(state or {})}, generator)
 
         def update(
@@ -114,10 +115,19 @@ class Trainer:
         inputs = self.inputs(count)
         *new, value = self.update(*(self.state[name] for name in names), rates, *inputs)
         if start == 0 and not bool(torch.isfinite(value).all()):
-            require_finite_start(self.objective, self.theta, *(item[0] for item in inputs))
+            self.require_finite_start(*(item[0] for item in inputs))
         require_finite(value, start)  # before what led there takes the place of the last good numbers
         self.state.update(zip(names, new, strict=True))
         self.loop.show(loss=value.mean().item())
+
+    @torch.no_grad()
+    def require_finite_start(self, *inputs: Tensor) -> None:
+        """Stop where the loss was no number before the first step, so that no learning rate would help."""
+        if bool(torch.isfinite(self.objective(self.theta, *inputs)).all()):
+            return
+        names = " and ".join(self.undefined(self.theta, *inputs))
+        advice = f", since {names} is not: " if names else ": try another seed or a larger noise scale, and "
+        raise RunError(f"The loss is not a finite number where training starts{advice}{REWRITE}")
 
     def run(self, n_steps: int, rate: Callable[[int], float]) -> Tensor:
         """Train to the end and return theta."""
@@ -142,17 +152,6 @@ def cosine_cycles(n_steps: int, n_cycles: int, high: float, low: float) -> Calla
         return low + 0.5 * (high - low) * (1 + math.cos(math.pi * min(1.0, phase)))
 
     return rate
-
-
-@torch.no_grad()
-def require_finite_start(objective: Callable[..., Tensor], theta: Tensor, *inputs: Tensor) -> None:
-    """Stop a training whose loss was no number before its first step, so that no learning rate would help."""
-    if bool(torch.isfinite(objective(theta, *inputs)).all()):
-        return
-    target: Target | None = getattr(objective, "target", None)  # an objective without one cannot tell which it is
-    names = " and ".join(target.undefined(theta)) if target is not None else ""
-    advice = f", since {names} is not: " if names else ": try another seed or a larger noise scale, and "
-    raise RunError(f"The loss is not a finite number where training starts{advice}{REWRITE}")
 
 
 def require_finite(loss: Tensor, step: int) -> None:

@@ -75,7 +75,7 @@ class DEns(Method):
             objective = AnchoredObjective(target, self.n_members, generator)
         start = target.init(self.n_members, generator)
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(objective, start, generator, loop, compiled, objective.inputs)
+        trainer = Trainer(objective, start, generator, loop, compiled, objective.inputs, undefined=objective.undefined)
         final = self.learning_rate if self.final_rate is None else self.final_rate
         theta = trainer.run(self.n_steps, cosine_cycles(self.n_steps, 1, self.learning_rate, final))
         return optimised(theta, objective, loop)
@@ -106,6 +106,9 @@ class Objective:
             return ()
         assert self.generator is not None
         return self.target.draw_batches(self.batch_size, n_steps, self.generator)
+
+    def undefined(self, theta: Tensor, *picks: Tensor) -> list[str]:
+        return self.target.undefined(theta)
 
     def __call__(self, theta: Tensor, *picks: Tensor) -> Tensor:
         target, batch = self.target, self.target.as_batch(picks)

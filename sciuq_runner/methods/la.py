@@ -80,7 +80,9 @@ class LA(Method):
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = FixedScales(target)
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(objective, target.init(1, generator), generator, loop, compiled)
+        trainer = Trainer(
+            objective, target.init(1, generator), generator, loop, compiled, undefined=objective.undefined
+        )
         learns = target.size > target.n_weights
         rounds = cycle_ends(self.n_steps, self.n_rounds) if learns else []
         rate = cosine_cycles(self.n_steps, 1, self.learning_rate, 0.01 * self.learning_rate)

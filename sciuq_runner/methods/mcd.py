@@ -65,8 +65,11 @@ class MCD(Method):
         def average(theta: Tensor, mask: Tensor, *picks: Tensor) -> Tensor:
             return objective(theta * mask, *picks).mean()[None]
 
-        start = target.init(1, generator)
-        trainer = Trainer(average, start, generator, loop, worth_compiling(self.compile, self.n_steps), inputs)
+        def undefined(theta: Tensor, mask: Tensor, *picks: Tensor) -> list[str]:
+            return target.undefined(theta * mask)
+
+        start, compiled = target.init(1, generator), worth_compiling(self.compile, self.n_steps)
+        trainer = Trainer(average, start, generator, loop, compiled, inputs, undefined=undefined)
         theta = trainer.run(self.n_steps, lambda _: self.learning_rate)
         posterior = Posterior(theta * masks(self.n_samples))
         posterior.gradient_evaluations = loop.done.get("training", 0) * self.n_masks

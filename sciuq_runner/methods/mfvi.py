@@ -95,7 +95,10 @@ class MFVI(Method):
             learn = omega.new_full((count,), float(not waits))
             return (noise(count * self.n_draws).view(count, self.n_draws, n), learn, *picks)
 
-        trainer = Trainer(negative_elbo, omega, generator, loop, compiled, inputs, best)
+        def undefined(omega: Tensor, eta: Tensor, *_: Tensor) -> list[str]:
+            return target.undefined(draw(omega, eta))
+
+        trainer = Trainer(negative_elbo, omega, generator, loop, compiled, inputs, best, undefined)
         first_look = self.scale_delay if extra else 0
         for done in trainer.steps(self.n_steps, lambda _: self.learning_rate):
             if self.early_stopping and done > first_look and done % CHECK_EVERY == 0:

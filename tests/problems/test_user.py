@@ -23,8 +23,12 @@ from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.la import LA
 from sciuq_runner.methods.ld import LD
+from sciuq_runner.methods.mcd import MCD
+from sciuq_runner.methods.mfvi import MFVI
 from sciuq_runner.methods.nuts import NUTS
+from sciuq_runner.methods.sens import SEns
 from sciuq_runner.methods.sgld import SGLD
+from sciuq_runner.methods.swag import SWAG
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.problem import Problem, Readings
 from sciuq_runner.schema import build
@@ -269,6 +273,10 @@ def test_examples_compile_in_one_graph(name):
         NUTS(),
         DEns(n_members=2, compile="never"),
         LA(compile="never"),
+        MCD(compile="never"),
+        MFVI(compile="never"),
+        SEns(compile="never"),
+        SWAG(compile="never"),
     ],
 )
 def test_an_equation_without_a_value_at_the_start_is_named(tmp_path, method, equation):
