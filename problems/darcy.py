@@ -115,7 +115,7 @@ class Darcy(Problem):
 
     @property
     def operator(self) -> Operator:
-        return Operator(INPUT, OUTPUT)
+        return Operator(INPUT, OUTPUT, positive=True)  # by the maximum principle
 
     @property
     def n_calibration_points(self) -> int:

@@ -175,11 +175,13 @@ class History:
 class Operator:
     """A map from the function ``input`` to the quantity ``output``; both are standardised, see
     :meth:`Problem.transforms`, and the places of the former's standardisation are the sensors that read it. What is
-    predicted of new functions are readings with their noise if these are what is known of all others (``noisy``)."""
+    predicted of new functions are readings with their noise if these are what is known of all others (``noisy``).
+    The output may be known to be ``positive`` whatever the input."""
 
     input: str
     output: str
     noisy: bool = False
+    positive: bool = False
 
 
 @dataclass(frozen=True)

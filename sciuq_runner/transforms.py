@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -94,6 +95,38 @@ class Standardisation:
         """What a file keeps."""
         parts = {"x": self.x, "centre": self.centre, "scale": self.scale, "log": np.array(float(self.log))}
         return {name: torch.tensor(part, dtype=torch.float64) for name, part in parts.items()}
+
+
+class Units:
+    """Mean and standard deviation of a standardisation for places in tensors, within compiled code too."""
+
+    def __init__(self, known: Standardisation) -> None:
+        axes = axes_of(known.x)
+        self.known = known
+        self.places, self.values = torch.tensor(known.x), torch.tensor(np.stack([known.centre, known.scale], axis=1))
+        self.axes = None if axes is None or any(len(axis) < 2 for axis in axes) else [torch.tensor(a) for a in axes]
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`Standardisation.at`."""
+        if self.axes is None:
+            found = self.values.to(x)[torch.cdist(x, self.places.to(x)).argmin(1)]
+        else:
+            found = multilinear([axis.to(x) for axis in self.axes], self.values.to(x), x)
+        return found[:, :1], found[:, 1:]
+
+
+def multilinear(axes: Sequence[Tensor], values: Tensor, x: Tensor) -> Tensor:
+    """Interpolate ``values[S, C]`` on a rectangular grid at ``x[N, D]``; beyond it they stay as at its edge."""
+    cells = [torch.searchsorted(axis, x[:, i].contiguous()).clamp(1, len(axis) - 1) for i, axis in enumerate(axes)]
+    shares = [
+        ((x[:, i] - axis[cell - 1]) / (axis[cell] - axis[cell - 1])).clamp(0, 1)
+        for i, (axis, cell) in enumerate(zip(axes, cells, strict=True))
+    ]
+    grid, found = values.reshape(*(len(axis) for axis in axes), -1), x.new_zeros(len(x), values.shape[1])
+    for upper in product((False, True), repeat=len(axes)):
+        weight = torch.stack([a if up else 1 - a for a, up in zip(shares, upper, strict=True)]).prod(0)
+        found = found + weight[:, None] * grid[tuple(c if up else c - 1 for c, up in zip(cells, upper, strict=True))]
+    return found
 
 
 Transforms = Mapping[str, Standardisation]

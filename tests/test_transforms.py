@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.transforms import Standardisation, axes_of, axes_of_plane, pack, unpack
+from sciuq_runner.transforms import Standardisation, Units, axes_of, axes_of_plane, pack, unpack
 
 
 def rectangle(*sizes: int) -> np.ndarray:
@@ -163,3 +163,21 @@ def test_transformations_are_found_again_among_other_tensors():
         for part in ("x", "centre", "scale"):
             np.testing.assert_array_equal(getattr(found[name], part), getattr(item, part))
     assert unpack(others) == ({}, others)
+
+
+@pytest.mark.parametrize("places", ["line", "plane", "space", "scattered", "row"])
+def test_units_of_tensors_are_those_of_arrays(places):
+    """Within the places, at them, and beyond; in compiled code as well."""
+    rng = np.random.default_rng(1)
+    x = {
+        "line": rectangle(7),
+        "plane": rectangle(4, 5),
+        "space": rectangle(3, 4, 2),
+        "scattered": rng.random((9, 2)),
+        "row": rectangle(1, 5),
+    }[places]
+    known = Standardisation.fit(x, realisations(x))
+    asked = np.concatenate([rng.uniform(-0.3, 1.3, (20, x.shape[1])), x])
+    for call in (Units(known), torch.compile(Units(known), backend="eager", fullgraph=True)):
+        for found, expected in zip(call(torch.tensor(asked)), known.at(asked), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from sciuq_runner.optim import Trainer, cosine_cycles
 from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
 from sciuq_runner.schema import Count, Fraction, NonNegative, Positive
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.transforms import Standardisation
+from sciuq_runner.transforms import Standardisation, Units, pack, unpack
 
 FORMAT = 2
 """Counts changes of the code after which an earlier product is of no use."""
@@ -39,7 +39,11 @@ N_POINTS = 400  # of every function in a step
 @dataclass(frozen=True)
 class OperatorTraining:
     """How an operator is trained before inference: Adam on mini-batches of ``batch`` functions, weight decay beside the
-    mean squared error of standardised values, the learning rate falling along a half cosine."""
+    mean squared error of standardised values, the learning rate falling along a half cosine.
+
+    Its network gives these values (``space`` plain) or those of their logarithm (log, for positive outputs), out of
+    which they are then made; ``auto`` is log where the problem says that outputs are positive.
+    """
 
     n_steps: Count = 50_000
     learning_rate: Positive = 2e-3
@@ -47,6 +51,7 @@ class OperatorTraining:
     weight_decay: NonNegative = 1e-7
     batch: Count = 32
     held_out: Fraction = 0.05
+    space: Literal["auto", "plain", "log"] = "auto"
     compile: CompileChoice = "auto"
 
 
@@ -88,7 +93,10 @@ class OperatorFieldModel(Model):
         function = InputFunction(problem, operator)
         given = None if readings is None else {operator.input: readings[operator.input]}
         inner = self.prior_model().bind(function, function.noise, given)
-        return BoundOperatorField(self, problem, operator, inner)
+        bound = BoundOperatorField(self, problem, operator, inner)
+        if readings is not None:
+            bound.refuse_space()
+        return bound
 
 
 @dataclass(frozen=True)
@@ -142,6 +150,7 @@ class BoundOperatorField(BoundModel):
         self.prior, self.n_params, self.n_starts = inner.prior, inner.n_params, inner.n_starts
         self.operator = BoundOperatorNetwork(settings.operator)
         self.beta: Tensor | None = None  # the weights of the operators, [E, K]
+        self.units: dict[str, Units] = {}  # of the network and of the output, where these are unlike
 
     @cached_property
     def pairs(self) -> Readings:
@@ -149,13 +158,37 @@ class BoundOperatorField(BoundModel):
         assert found is not None
         return found
 
+    @property
+    def learns_logarithm(self) -> bool:
+        """Whether the network gives the logarithm of the output."""
+        space, output = self.settings.training.space, self.problem.transforms()[self.names.output]
+        possible = self.names.positive and not output.log and not self.pairs.noisy
+        return space == "log" or (space == "auto" and possible)
+
+    def refuse_space(self) -> None:
+        """Raise :class:`ConfigError` where the logarithm of an output is asked for that has none."""
+        name = self.names.output
+        if self.settings.training.space == "log":
+            if self.problem.transforms()[name].log:
+                raise ConfigError(f"model.training.space=log: {name} is a logarithm already: use plain.")
+            if not (self.pairs.y > 0).all():
+                raise ConfigError(f"model.training.space=log is for positive outputs, and {name} is not: use plain.")
+
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         if quantity == self.names.input:
             return self.inner.observe(theta, quantity, x)
         assert self.beta is not None, "the operator has not been trained yet"
         sensors, beta = self.operator.places["sensors"].to(theta), self.beta.to(theta)
         functions = self.inner.observe(theta, self.names.input, sensors)[..., 0]
-        return self.operator.network(beta, x, functions).permute(2, 1, 0)
+        return self.operate(beta, x, functions).permute(2, 1, 0)
+
+    def operate(self, beta: Tensor, x: Tensor, functions: Tensor) -> Tensor:
+        """What the operators make of functions ``[R, S]`` at ``x[N, D]``, in standardised units, ``[E, N, R]``."""
+        values = self.operator.network(beta, x, functions)
+        if not self.units:
+            return values
+        (centre, scale), (new_centre, new_scale) = (self.units[name](x) for name in (NETWORK, OUTPUT))
+        return ((centre + scale * values).exp() - new_centre) / new_scale
 
     def alternatives(self, quantity: str) -> int:
         return 1 if quantity == self.names.input or self.beta is None else len(self.beta)
@@ -184,7 +217,12 @@ class BoundOperatorField(BoundModel):
     def state(self) -> dict[str, Tensor]:
         assert self.beta is not None
         inner = {f"{INNER}{name}": value for name, value in self.inner.state().items()}
-        return {"operator": self.beta, **self.operator.state(), **inner}
+        return {"operator": self.beta, **self.operator_state(), **inner}
+
+    def operator_state(self) -> dict[str, Tensor]:
+        """What the operator needs beside its weights."""
+        units = pack({name: unit.known for name, unit in self.units.items()})
+        return {**self.operator.state(), **{f"{UNITS}{name}": value for name, value in units.items()}}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         self.load_operator(state)
@@ -193,12 +231,17 @@ class BoundOperatorField(BoundModel):
 
     def load_operator(self, state: Mapping[str, Tensor]) -> None:
         """The operator alone."""
+        units = {name.removeprefix(UNITS): value for name, value in state.items() if name.startswith(UNITS)}
         self.operator.load_state(state)
+        self.units = {name: Units(known) for name, known in unpack(units)[0].items()}
         self.beta = state["operator"]
 
 
 INNER = "input."
 """Begins the names of what the input's model holds."""
+
+UNITS, NETWORK, OUTPUT = "units.", "network", "output"
+"""Begins the names of what units an operator holds, and whose these are."""
 
 
 class OperatorPretraining(Pretraining):
@@ -213,7 +256,9 @@ class OperatorPretraining(Pretraining):
         self.sensors = transforms[model.names.input].x
         self.output = transforms[model.names.output]
         self.inputs = torch.tensor(transforms[model.names.input].apply(pairs.inputs.T, self.sensors).T).float()
-        self.x, self.y = torch.tensor(pairs.x).float(), torch.tensor(self.output.apply(pairs.y, pairs.x)).float()
+        learned = Standardisation.fit(pairs.x, pairs.y, log=True) if model.learns_logarithm else self.output
+        self.units = {} if learned is self.output else {NETWORK: Units(learned), OUTPUT: Units(self.output)}
+        self.x, self.y = torch.tensor(pairs.x).float(), torch.tensor(learned.apply(pairs.y, pairs.x)).float()
         functions = np.arange(len(self.inputs)).reshape(pairs.positions, -1)  # one in all its positions, or not at all
         order = stream(settings.pretrain_seed, "held-out pairs").permutation(functions.shape[1])
         n_held = max(1, round(settings.training.held_out * len(order)))
@@ -222,10 +267,12 @@ class OperatorPretraining(Pretraining):
 
     def key(self) -> str:
         settings, pairs = self.model.settings, self.model.pairs
-        training = {name: value for name, value in asdict(settings.training).items() if name != "compile"}
+        same = {"compile", "space"}  # the first changes nothing, the second what is learned, which counts below
+        training = {name: value for name, value in asdict(settings.training).items() if name not in same}
         parts = [FORMAT, type(settings.operator).__name__, asdict(settings.operator), training]  # type: ignore[call-overload]
         found = hashlib.sha256(json.dumps([*parts, settings.n_operators, settings.pretrain_seed]).encode())
-        for array in (self.sensors, pairs.x, self.y.numpy(), self.inputs.numpy()):
+        units = [self.output.centre, self.output.scale] if self.units else []  # else y is in them
+        for array in (self.sensors, pairs.x, self.y.numpy(), self.inputs.numpy(), *units):
             found.update(np.ascontiguousarray(array, np.float64).tobytes())
         return found.hexdigest()
 
@@ -234,6 +281,7 @@ class OperatorPretraining(Pretraining):
         random = torch_stream(settings.pretrain_seed, "operator")
         bound = self.model.operator
         bound.place(self.sensors, self.model.pairs.x.min(0), self.model.pairs.x.max(0))
+        self.model.units = self.units
         n_points = min(N_POINTS, len(self.x))
 
         def inputs(n: int) -> tuple[Tensor, ...]:
@@ -250,7 +298,7 @@ class OperatorPretraining(Pretraining):
         compiled = worth_compiling(training.compile, training.n_steps)
         self.trainer = Trainer(loss, start, random, loop, compiled, inputs)
         rate = cosine_cycles(training.n_steps, 1, training.learning_rate, training.final_rate)
-        return {"operator": self.trainer.run(training.n_steps, rate), **bound.state()}
+        return {"operator": self.trainer.run(training.n_steps, rate), **self.model.operator_state()}
 
     def load(self, product: Mapping[str, Tensor]) -> None:
         self.model.load_operator(product)
@@ -258,15 +306,16 @@ class OperatorPretraining(Pretraining):
     def kept(self) -> dict[str, Tensor]:
         if self.trainer is None or not int(self.trainer.state["count"]):
             return {}
-        return {"operator": self.trainer.theta, **self.model.operator.state()}
+        return {"operator": self.trainer.theta, **self.model.operator_state()}
 
     def judge(self) -> tuple[dict[str, float], Mapping[str, Array]]:
         """Relative errors for pairs that did not train it, in units of the quantity and standardised."""
         beta = self.model.beta
         assert beta is not None
         with torch.no_grad():
-            found = self.model.operator.network(beta.float(), self.x, self.inputs[self.held]).mean(0).double()
-        truth, x = self.y[:, self.held].double(), self.model.pairs.x
+            found = self.model.operate(beta.float(), self.x, self.inputs[self.held]).mean(0).double()
+        x = self.model.pairs.x
+        truth = torch.tensor(self.output.apply(self.model.pairs.y[:, self.held], x))
         original = (self.output.undo(part, x)[0].numpy() for part in (found, truth))
         numbers = {"operator_rl2e": mean_rl2e(*original)}
         numbers["operator_rl2e_standardised"] = mean_rl2e(found.numpy(), truth.numpy())

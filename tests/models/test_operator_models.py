@@ -483,12 +483,58 @@ CHANGES = {
     "training": (replace(BNN_FP, training=replace(BRIEF, n_steps=7)), NOISY),
     "number": (replace(BNN_FP, n_operators=2), replace(NOISY, n_u=0)),
     "seed": (replace(BNN_FP, pretrain_seed=1), NOISY),
+    "space": (replace(BNN_FP, training=replace(BRIEF, space="plain")), NOISY),
+    "units": (BNN_FP, replace(NOISY, standardise="shared")),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_another_operator_is_not_mistaken_for_it(change):
     assert bound(*CHANGES[change]).pretraining()[0].key() != bound(BNN_FP).pretraining()[0].key()
+
+
+def test_the_logarithm_of_a_positive_output_is_learned(tmp_path):
+    """What comes out is the output all the same, in the units of the problem, between places of the grid as well."""
+    model = bound(BNN_FP)
+    pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
+    assert model.beta is not None
+    pairs, wanted = NOISY.pairs(), NOISY.transforms()["u"]
+    learned = Standardisation.fit(pairs.x, pairs.y, log=True)
+    assert pairs.inputs is not None
+    x, functions = np.array([[0.3, 0.4], [0.77, 0.11], [0.01, 0.99]]), torch.tensor(pairs.inputs[:5])
+    raw = model.operator.network(model.beta.double(), torch.tensor(x), functions)
+    heads = np.asarray(learned.undo(raw, x)[0][0])
+    assert (heads > 0).all()
+    found = model.operate(model.beta.double(), torch.tensor(x), functions)[0]
+    np.testing.assert_allclose(found, wanted.apply(heads, x), rtol=1e-9)
+    plain = bound(replace(BNN_FP, training=replace(BRIEF, space="plain")))
+    pretrain(plain, Store(tmp_path / "store"), tmp_path, Loop())
+    assert not plain.units
+
+
+SPACES = {
+    "log_u": (replace(NOISY, target="log_u"), False),
+    "noisy heads": (replace(NOISY, train_noise=0.1), False),
+    "clean heads": (NOISY, True),
+}
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_the_logarithm_is_taken_where_this_is_possible(kind):
+    problem, wanted = SPACES[kind]
+    stage = bound(BNN_FP, problem).pretraining()[0]
+    assert isinstance(stage, OperatorPretraining)
+    assert bool(stage.units) == wanted
+
+
+def test_a_logarithm_that_cannot_be_taken_is_refused():
+    asked = replace(BNN_FP, training=replace(BRIEF, space="log"))
+    with pytest.raises(ConfigError, match=r"^model\.training\.space=log: u is a logarithm already: use plain\.$"):
+        bound(asked, replace(NOISY, target="log_u"))
+    with pytest.raises(
+        ConfigError, match=r"^model\.training\.space=log is for positive outputs, and u is not: use plain"
+    ):
+        bound(asked, replace(NOISY, train_noise=3.0))
 
 
 def test_how_fast_it_is_learned_does_not_matter():
