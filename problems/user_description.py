@@ -81,6 +81,10 @@ class Description(Problem):
             getattr(self, part)
         self.check_everything_is_used()
 
+    @property
+    def laws(self) -> str:
+        return f"{super().laws}{self.equations} {self.constants} {self.parameters} {self.unknowns}"
+
     # What the file says, part by part
 
     @cached_property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -211,6 +213,19 @@ class QuantityData:
 Dataset = Mapping[str, QuantityData]
 
 
+def is_known(module: str) -> bool:
+    """Whether a module is ours or Python's."""
+    return module.split(".")[0] in {__name__.split(".")[0], *sys.stdlib_module_names}
+
+
+def source_of(module: str) -> str:
+    """Nothing of one that has no file."""
+    try:
+        return inspect.getsource(sys.modules[module])
+    except (KeyError, OSError, TypeError):
+        return ""
+
+
 @dataclass(frozen=True)
 class Problem(ABC):
     """A question about some fields, with the data to answer it.
@@ -243,6 +258,15 @@ class Problem(ABC):
     def data_files(self) -> Sequence[Path]:
         """The files that :meth:`dataset` reads, if any: a run is resumed only if they are as they were."""
         return ()
+
+    @property
+    def laws(self) -> str:
+        """What tells its equations from those of others, so that what was learned under them is not mistaken: of
+        classes that are not ours, their modules and all settings. What these modules import does not count."""
+        theirs = dict.fromkeys(kind.__module__ for kind in type(self).__mro__ if not is_known(kind.__module__))
+        sources = [source_of(module) for module in theirs]
+        with np.printoptions(threshold=sys.maxsize):
+            return "".join([*sources, repr(self)]) if theirs else ""
 
     @abstractmethod
     def dataset(self, rng: np.random.Generator) -> Dataset:

@@ -109,7 +109,8 @@ class Units:
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`Standardisation.at`."""
         if self.axes is None:
-            found = self.values.to(x)[torch.cdist(x, self.places.to(x)).argmin(1)]
+            offsets = x[:, None] - self.places.to(x)  # not cdist, whose products of large numbers cancel
+            found = self.values.to(x)[offsets.square().sum(-1).argmin(1)]
         else:
             found = multilinear([axis.to(x) for axis in self.axes], self.values.to(x), x)
         return found[:, :1], found[:, 1:]

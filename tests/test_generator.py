@@ -45,6 +45,13 @@ def test_values_and_derivatives_agree_with_the_definition(kind):
 
 
 @pytest.mark.parametrize("kind", [SplitGenerator, JointGenerator])
+def test_nothing_is_generated_at_no_points(kind):
+    net, beta, z, x = make(kind)
+    found = net.derivatives(beta, z, x[:0], [(0, 0), (1, 0), (0, 2)])
+    assert [part.shape for part in found] == [(MEMBERS, 0, DRAWS)] * 3
+
+
+@pytest.mark.parametrize("kind", [SplitGenerator, JointGenerator])
 def test_every_member_may_have_draws_of_its_own(kind):
     net, beta, z, x = make(kind)
     own = torch.stack([z, z.flip(0)])

@@ -181,3 +181,10 @@ def test_units_of_tensors_are_those_of_arrays(places):
     for call in (Units(known), torch.compile(Units(known), backend="eager", fullgraph=True)):
         for found, expected in zip(call(torch.tensor(asked)), known.at(asked), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_units_of_scattered_places_are_found_far_from_the_origin_too():
+    x = 100 + np.random.default_rng(2).random((300, 2))
+    known = Standardisation.fit(x, realisations(x - 100))
+    for found, expected in zip(Units(known)(torch.tensor(x).float()), known.at(x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)

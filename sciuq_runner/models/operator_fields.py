@@ -161,18 +161,25 @@ class BoundOperatorField(BoundModel):
     @property
     def learns_logarithm(self) -> bool:
         """Whether the network gives the logarithm of the output."""
-        space, output = self.settings.training.space, self.problem.transforms()[self.names.output]
-        possible = self.names.positive and not output.log and not self.pairs.noisy
-        return space == "log" or (space == "auto" and possible)
+        space = self.settings.training.space
+        return space == "log" or (space == "auto" and self.names.positive and not self.no_logarithm())
+
+    def no_logarithm(self) -> str:
+        """Why it cannot, in a few words. Between places units are interpolated, and those of a logarithm may be too
+        steep for that where places of the pairs are fewer than those of the output."""
+        name, pairs = self.names.output, self.pairs
+        known = self.problem.transforms()[name]
+        if known.log:
+            return f"{name} is a logarithm already"
+        if pairs.noisy or not (pairs.y > 0).all():
+            return f"{name} is not positive in all pairs, or noisy"
+        return "" if np.array_equal(pairs.x, known.x) else f"{name} of the pairs is not read everywhere"
 
     def refuse_space(self) -> None:
-        """Raise :class:`ConfigError` where the logarithm of an output is asked for that has none."""
-        name = self.names.output
-        if self.settings.training.space == "log":
-            if self.problem.transforms()[name].log:
-                raise ConfigError(f"model.training.space=log: {name} is a logarithm already: use plain.")
-            if not (self.pairs.y > 0).all():
-                raise ConfigError(f"model.training.space=log is for positive outputs, and {name} is not: use plain.")
+        """Raise :class:`ConfigError` where a logarithm is asked for that cannot be learned."""
+        reason = self.no_logarithm() if self.settings.training.space == "log" else ""
+        if reason:
+            raise ConfigError(f"model.training.space=log: {reason}: use plain.")
 
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         if quantity == self.names.input:
@@ -315,7 +322,7 @@ class OperatorPretraining(Pretraining):
         with torch.no_grad():
             found = self.model.operate(beta.float(), self.x, self.inputs[self.held]).mean(0).double()
         x = self.model.pairs.x
-        truth = torch.tensor(self.output.apply(self.model.pairs.y[:, self.held], x))
+        truth = torch.tensor(self.output.apply(self.model.pairs.y[:, self.held.numpy()], x))
         original = (self.output.undo(part, x)[0].numpy() for part in (found, truth))
         numbers = {"operator_rl2e": mean_rl2e(*original)}
         numbers["operator_rl2e_standardised"] = mean_rl2e(found.numpy(), truth.numpy())

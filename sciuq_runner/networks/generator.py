@@ -56,7 +56,7 @@ class SplitGenerator(Generator):
         branch, trunk = beta.split([self.branch.n_params, self.trunk.n_params], dim=1)
         modes = torch.cat(self.trunk.derivatives(trunk, x, orders), dim=1)
         values = torch.bmm(modes, self.branch(branch, z).transpose(1, 2))
-        return list(values.split(len(x), dim=1))
+        return list(values.tensor_split(len(orders), dim=1))
 
     def init(self, n_members: int, generator: RandomGenerator) -> Tensor:
         """The first units of the trunk turn over at places drawn from [-1, 1]: with biases of zero all of its functions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -473,6 +473,14 @@ def test_an_operator_is_learned_once_and_serves_both_priors(tmp_path):
         torch.testing.assert_close(again.beta, first.beta)
 
 
+class Doubled(Darcy):
+    """In other units of the output, and in nothing else."""
+
+    def transforms(self) -> Mapping[str, Standardisation]:
+        known = super().transforms()
+        return {**known, "u": replace(known["u"], scale=2 * known["u"].scale)}
+
+
 CHANGES = {
     "pairs": (BNN_FP, replace(NOISY, data_seed=1)),
     "fewer pairs": (BNN_FP, replace(NOISY, n_pairs=23)),
@@ -484,7 +492,7 @@ CHANGES = {
     "number": (replace(BNN_FP, n_operators=2), replace(NOISY, n_u=0)),
     "seed": (replace(BNN_FP, pretrain_seed=1), NOISY),
     "space": (replace(BNN_FP, training=replace(BRIEF, space="plain")), NOISY),
-    "units": (BNN_FP, replace(NOISY, standardise="shared")),
+    "units": (BNN_FP, Doubled(**asdict(NOISY))),
 }
 
 
@@ -512,9 +520,25 @@ def test_the_logarithm_of_a_positive_output_is_learned(tmp_path):
     assert not plain.units
 
 
+@pytest.mark.parametrize("space", ["plain", "log"])
+def test_a_network_that_gives_what_it_should_learn_has_no_error(space, monkeypatch):
+    model = bound(replace(BNN_FP, training=replace(BRIEF, space=space)))
+    stage = model.pretraining()[0]
+    assert isinstance(stage, OperatorPretraining)
+    pairs = NOISY.pairs()
+    learned = Standardisation.fit(pairs.x, pairs.y, log=True) if space == "log" else NOISY.transforms()["u"]
+    np.testing.assert_allclose(stage.y, learned.apply(pairs.y, pairs.x), atol=1e-6)
+    monkeypatch.setattr(loop := Loop(), "steps", lambda *_: ())
+    stage.load(stage.run(loop))
+    monkeypatch.setattr(model.operator, "network", lambda beta, x, functions: stage.y[None, :, stage.held])
+    numbers, _ = stage.judge()
+    assert max(numbers.values()) < 1e-5
+
+
 SPACES = {
     "log_u": (replace(NOISY, target="log_u"), False),
     "noisy heads": (replace(NOISY, train_noise=0.1), False),
+    "some heads": (replace(NOISY, stride=2), False),
     "clean heads": (NOISY, True),
 }
 
@@ -527,14 +551,18 @@ def test_the_logarithm_is_taken_where_this_is_possible(kind):
     assert bool(stage.units) == wanted
 
 
-def test_a_logarithm_that_cannot_be_taken_is_refused():
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"target": "log_u"}, "u is a logarithm already"),
+        ({"train_noise": 3.0}, "u is not positive in all pairs, or noisy"),
+        ({"stride": 2}, "u of the pairs is not read everywhere"),
+    ],
+)
+def test_a_logarithm_that_cannot_be_taken_is_refused(settings, reason):
     asked = replace(BNN_FP, training=replace(BRIEF, space="log"))
-    with pytest.raises(ConfigError, match=r"^model\.training\.space=log: u is a logarithm already: use plain\.$"):
-        bound(asked, replace(NOISY, target="log_u"))
-    with pytest.raises(
-        ConfigError, match=r"^model\.training\.space=log is for positive outputs, and u is not: use plain"
-    ):
-        bound(asked, replace(NOISY, train_noise=3.0))
+    with pytest.raises(ConfigError, match=rf"^model\.training\.space=log: {reason}: use plain\.$"):
+        bound(asked, replace(NOISY, **settings))
 
 
 def test_how_fast_it_is_learned_does_not_matter():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from sciuq_runner.methods.sens import SEns
 from sciuq_runner.methods.sgld import SGLD
 from sciuq_runner.methods.swag import SWAG
 from sciuq_runner.models.bnn import BNN
+from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.problem import Problem, Readings
 from sciuq_runner.schema import build
 from sciuq_runner.target import Target
@@ -290,6 +292,24 @@ def test_an_equation_without_a_value_at_the_start_is_named(tmp_path, method, equ
     target = target_of(problem(tmp_path, node))
     with pytest.raises(RunError, match=r"starts, since growth is not: write log, sqrt, powers"):
         method.run(target, torch.Generator().manual_seed(0), Loop())
+
+
+@pytest.mark.parametrize("change", [{"equations": {"f": "2*D*u_xx"}}, {"constants": {"D": 0.2}}])
+def test_a_generator_of_other_equations_is_not_mistaken_for_that_of_these(tmp_path, change):
+    save(tmp_path / "data.csv", x=np.linspace(0, 1, 5), u=np.ones(5))
+    save(tmp_path / "f.csv", x=np.linspace(0, 1, 5), f=np.linspace(0, 1, 5) ** 2)
+    node = yaml.safe_load(SIMPLE)
+    node |= {"constants": {"D": 0.1}, "equations": {"f": "D*u_xx"}}
+    node["observed"]["f"] = {"file": "f.csv", "noise": 0.1}
+
+    def key(node: dict[str, Any]) -> str:
+        made = problem(tmp_path, node)
+        readings = {name: item.train for name, item in made.dataset(np.random.default_rng(0)).items()}
+        (stage,) = GPPIGAN(latent=3, n_realisations=20, n_places=5).bind(made, made.noise, readings).pretraining()
+        return stage.key()
+
+    assert key(node) == key(deepcopy(node))
+    assert key(node) != key({**node, **change})
 
 
 # The real program
