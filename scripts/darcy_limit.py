@@ -8,8 +8,8 @@ correlation length of training, in front of the same operator as in runs of `exp
 can be expected to do better, on average over fields like those of training.
 
 `solved` is what a perfect operator would give as well: samples weighed anew, by importance, with the equation solved
-for each. This estimates the exact posterior mean, than which no method can do better on average; beside it the number of
-samples that the weights leave, on which its accuracy rests.
+for each. This estimates the exact posterior mean, than which no method can do better on average; beside it the number
+of samples that the weights leave, on which its accuracy rests.
 """
 
 from __future__ import annotations
