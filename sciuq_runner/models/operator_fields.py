@@ -42,7 +42,8 @@ class OperatorTraining:
     mean squared error of standardised values, the learning rate falling along a half cosine.
 
     Its network gives these values (``space`` plain) or those of their logarithm (log, for positive outputs), out of
-    which they are then made; ``auto`` is log where the problem says that outputs are positive.
+    which they are then made; ``auto`` is log where the problem says that outputs are positive, and the pairs have them
+    everywhere and without noise.
     """
 
     n_steps: Count = 50_000

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
-from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
 from torch import Generator, Tensor
 
-from sciuq_runner import files, optim, predictive, target
+from sciuq_runner import predictive, target
 from sciuq_runner.assembly import assemble, prepare
 from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.errors import ConfigError, RunError
+from sciuq_runner.errors import ConfigError
 from sciuq_runner.fields import Unknowns
-from sciuq_runner.gan import Adversarial
-from sciuq_runner.loop import Loop, Silent
+from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.hmc import HMC
@@ -27,48 +25,23 @@ from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.models.deeponet import DeepONet
 from sciuq_runner.models.fno import FNO
-from sciuq_runner.models.gan_fp import GANFP
 from sciuq_runner.models.operator_fields import (
     BoundOperatorField,
     OperatorFieldModel,
-    OperatorPretraining,
-    OperatorTraining,
 )
 from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
-from sciuq_runner.models.pa_bnn_fp import PABNNFP
-from sciuq_runner.models.pa_gan_fp import PAGANFP
 from sciuq_runner.networks import MLP
 from sciuq_runner.optim import STRIDE
 from sciuq_runner.predictive import predict
-from sciuq_runner.pretraining import Store, pretrain
 from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
-from sciuq_runner.seeds import stream
 from sciuq_runner.target import Target
 from sciuq_runner.transforms import Standardisation
 from tests.montecarlo import assert_moments
-from tests.operators import OneWeight
-
-TINY = DeepONet(branch="mlp", width=32, depth=1, activation="tanh", trunk_width=32, trunk_depth=2, n_modes=16)
+from tests.operators import TINY, Counting, OneWeight
 
 
 def generator(seed: int = 0) -> Generator:
     return torch.Generator().manual_seed(seed)
-
-
-class Counting(Silent):
-    """Counts the strides of every stage, and asks to stop in one of them."""
-
-    def __init__(self, stop_in: str = "") -> None:
-        self.stop_in, self.made = stop_in, dict[str, int]()
-        self.loop: Loop | None = None
-
-    def start(self, name: str, total: int) -> None:
-        self.stage = name
-
-    def update(self, done: int, numbers: dict[str, float]) -> None:
-        self.made[self.stage] = self.made.get(self.stage, 0) + 1
-        if self.loop is not None and self.stage == self.stop_in:
-            self.loop.request_stop()
 
 
 @dataclass(frozen=True)
@@ -403,201 +376,6 @@ def test_the_spread_of_several_operators_is_a_part_of_that_of_their_output():
     assert predict(one, posterior, "u", x).epistemic_std.max() < 1e-12
     value = features(problem, "u", x, 1.0) @ [1.0, 0.5] * problem.transforms()["u"].at(x)[1]
     np.testing.assert_allclose(predict(several, posterior, "u", x).epistemic_std, np.abs(value) * np.std(GAINS))
-
-
-# Pre-training
-
-BRIEF = OperatorTraining(n_steps=6, batch=4, compile="never")
-SMALL = Adversarial(n_steps=6, batch=8, critic_width=8, compile="never")
-GAN = GANFP(latent=3, width=8, n_realisations=20, gan=SMALL)
-NOISY = Darcy(case="noisy", n_grid=6, n_terms=20, n_pairs=24, n_lambda=8, n_u=4, n_calibration=2, n_validation=2)
-BNN_FP = PABNNFP(operator=TINY, training=BRIEF, width=5, depth=1)
-GAN_FP = PAGANFP(operator=TINY, training=BRIEF, prior=GAN)
-
-
-def bound(settings: OperatorFieldModel, problem: Darcy = NOISY) -> BoundOperatorField:
-    readings = {name: item.train for name, item in problem.dataset(stream(0, "data")).items()}
-    model = settings.bind(problem, problem.noise, readings)
-    assert isinstance(model, BoundOperatorField)
-    return model
-
-
-@pytest.mark.parametrize("mirror", [True, False])
-def test_pairs_that_judge_an_operator_do_not_train_it_in_any_position(mirror):
-    stage = bound(BNN_FP, replace(NOISY, mirror=mirror)).pretraining()[0]
-    assert isinstance(stage, OperatorPretraining)
-    n_functions = NOISY.n_pairs
-    held, seen = ({int(i) % n_functions for i in part} for part in (stage.held, stage.seen))
-    assert not held & seen
-    assert held | seen == set(range(n_functions))
-    assert len(stage.held) + len(stage.seen) == (1 + mirror) * n_functions
-
-
-def test_an_operator_that_fails_leaves_its_last_good_weights(tmp_path, monkeypatch):
-    """They are of an earlier step, finite, and can be loaded."""
-    values = iter([torch.zeros(1)] * 2 + [torch.full((1,), torch.nan)] * 9)
-    made = optim.adam
-
-    def failing(*args: Any, **more: Any) -> Any:
-        state, value = made(*args, **more)
-        wrong = next(values).to(value)
-        return optim.AdamState(state.theta + wrong, *list(vars(state).values())[1:]), value + wrong
-
-    monkeypatch.setattr(optim, "adam", failing)
-    settings = replace(BNN_FP, training=replace(BRIEF, n_steps=5 * STRIDE))
-    with pytest.raises(RunError, match="last good weights are in"):
-        pretrain(bound(settings), Store(tmp_path / "store"), tmp_path, Loop())
-    state, _ = files.read_tensors(tmp_path / "last_good.safetensors")
-    again = bound(settings)
-    again.load_operator(state)
-    assert again.beta is not None
-    assert torch.isfinite(again.beta).all()
-    assert not list((tmp_path / "store").glob("*.safetensors"))
-
-
-def test_an_operator_is_learned_once_and_serves_both_priors(tmp_path):
-    store, first, second = Store(tmp_path / "store"), bound(BNN_FP), bound(GAN_FP)
-    numbers = pretrain(first, store, tmp_path, Loop())
-    assert numbers["reused"] == 0
-    assert 0 < numbers["operator_rl2e"] < 100
-    assert numbers["operator_rl2e_standardised"] > 0
-    assert len(list((tmp_path / "store").glob("*.safetensors"))) == 1
-    assert second.pretraining()[0].key() == first.pretraining()[0].key()
-    numbers = pretrain(second, store, tmp_path, Loop())
-    assert {"operator_rl2e", "distance", f"{INPUT}_spectrum_error"} < set(numbers)
-    assert len(list((tmp_path / "store").glob("*.safetensors"))) == 2  # the generator came to it
-    assert first.beta is not None
-    torch.testing.assert_close(second.beta, first.beta)
-    for again in (bound(BNN_FP), bound(GAN_FP), bound(BNN_FP, replace(NOISY, new_length=0.15, noise_scale=0.3))):
-        assert pretrain(again, store, tmp_path, Loop())["reused"] == 1
-        torch.testing.assert_close(again.beta, first.beta)
-
-
-class Doubled(Darcy):
-    """In other units of the output, and in nothing else."""
-
-    def transforms(self) -> Mapping[str, Standardisation]:
-        known = super().transforms()
-        return {**known, "u": replace(known["u"], scale=2 * known["u"].scale)}
-
-
-CHANGES = {
-    "pairs": (BNN_FP, replace(NOISY, data_seed=1)),
-    "fewer pairs": (BNN_FP, replace(NOISY, n_pairs=23)),
-    "target": (BNN_FP, replace(NOISY, target="log_u")),
-    "points": (BNN_FP, replace(NOISY, stride=2)),
-    "sensors": (BNN_FP, replace(NOISY, input_stride=2)),
-    "network": (replace(BNN_FP, operator=replace(TINY, n_modes=15)), NOISY),
-    "training": (replace(BNN_FP, training=replace(BRIEF, n_steps=7)), NOISY),
-    "number": (replace(BNN_FP, n_operators=2), replace(NOISY, n_u=0)),
-    "seed": (replace(BNN_FP, pretrain_seed=1), NOISY),
-    "space": (replace(BNN_FP, training=replace(BRIEF, space="plain")), NOISY),
-    "units": (BNN_FP, Doubled(**asdict(NOISY))),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_another_operator_is_not_mistaken_for_it(change):
-    assert bound(*CHANGES[change]).pretraining()[0].key() != bound(BNN_FP).pretraining()[0].key()
-
-
-def test_the_logarithm_of_a_positive_output_is_learned(tmp_path):
-    """What comes out is the output all the same, in the units of the problem, between places of the grid as well."""
-    model = bound(BNN_FP)
-    pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
-    assert model.beta is not None
-    pairs, wanted = NOISY.pairs(), NOISY.transforms()["u"]
-    learned = Standardisation.fit(pairs.x, pairs.y, log=True)
-    assert pairs.inputs is not None
-    x, functions = np.array([[0.3, 0.4], [0.77, 0.11], [0.01, 0.99]]), torch.tensor(pairs.inputs[:5])
-    raw = model.operator.network(model.beta.double(), torch.tensor(x), functions)
-    heads = np.asarray(learned.undo(raw, x)[0][0])
-    assert (heads > 0).all()
-    found = model.operate(model.beta.double(), torch.tensor(x), functions)[0]
-    np.testing.assert_allclose(found, wanted.apply(heads, x), rtol=1e-9)
-    plain = bound(replace(BNN_FP, training=replace(BRIEF, space="plain")))
-    pretrain(plain, Store(tmp_path / "store"), tmp_path, Loop())
-    assert not plain.units
-
-
-@pytest.mark.parametrize("space", ["plain", "log"])
-def test_a_network_that_gives_what_it_should_learn_has_no_error(space, monkeypatch):
-    model = bound(replace(BNN_FP, training=replace(BRIEF, space=space)))
-    stage = model.pretraining()[0]
-    assert isinstance(stage, OperatorPretraining)
-    pairs = NOISY.pairs()
-    learned = Standardisation.fit(pairs.x, pairs.y, log=True) if space == "log" else NOISY.transforms()["u"]
-    np.testing.assert_allclose(stage.y, learned.apply(pairs.y, pairs.x), atol=1e-6)
-    monkeypatch.setattr(loop := Loop(), "steps", lambda *_: ())
-    stage.load(stage.run(loop))
-    monkeypatch.setattr(model.operator, "network", lambda beta, x, functions: stage.y[None, :, stage.held])
-    numbers, _ = stage.judge()
-    assert max(numbers.values()) < 1e-5
-
-
-SPACES = {
-    "log_u": (replace(NOISY, target="log_u"), False),
-    "noisy heads": (replace(NOISY, train_noise=0.1), False),
-    "some heads": (replace(NOISY, stride=2), False),
-    "clean heads": (NOISY, True),
-}
-
-
-@pytest.mark.parametrize("kind", SPACES)
-def test_the_logarithm_is_taken_where_this_is_possible(kind):
-    problem, wanted = SPACES[kind]
-    stage = bound(BNN_FP, problem).pretraining()[0]
-    assert isinstance(stage, OperatorPretraining)
-    assert bool(stage.units) == wanted
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"target": "log_u"}, "u is a logarithm already"),
-        ({"train_noise": 3.0}, "u is not positive in all pairs, or noisy"),
-        ({"stride": 2}, "u of the pairs is not read everywhere"),
-    ],
-)
-def test_a_logarithm_that_cannot_be_taken_is_refused(settings, reason):
-    asked = replace(BNN_FP, training=replace(BRIEF, space="log"))
-    with pytest.raises(ConfigError, match=rf"^model\.training\.space=log: {reason}: use plain\.$"):
-        bound(asked, replace(NOISY, **settings))
-
-
-def test_how_fast_it_is_learned_does_not_matter():
-    compiled = replace(BNN_FP, training=replace(BRIEF, compile="always"), width=7)
-    assert bound(compiled).pretraining()[0].key() == bound(BNN_FP).pretraining()[0].key()
-
-
-@pytest.mark.parametrize("settings", [BNN_FP, GAN_FP], ids=["bnn", "gan"])
-def test_a_saved_model_needs_no_readings(settings, tmp_path):
-    model, again = bound(settings), settings.bind(NOISY, NOISY.noise)
-    pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
-    again.load_state(model.state())
-    theta, x = model.init(3, generator()), torch.rand(5, 2, dtype=torch.float64, generator=generator(1))
-    for name in (INPUT, OUTPUT):
-        found = model.observe(theta, name, x)
-        assert found.shape == (3, 5, 1)
-        torch.testing.assert_close(again.observe(theta, name, x), found)
-    assert "pairs" not in vars(again)
-
-
-@pytest.mark.parametrize("stage", [0, 1], ids=["operator", "generator"])
-def test_pretraining_goes_on_in_the_stage_where_it_was_interrupted(stage, tmp_path):
-    settings = replace(GAN_FP, training=replace(BRIEF, n_steps=3 * STRIDE))
-    whole, every = bound(settings), Counting()
-    pretrain(whole, Store(tmp_path / "a"), tmp_path / "a", Loop(every))
-    names = list(every.made)
-    display = Counting(names[stage])
-    display.loop = Loop(display, tmp_path / "b" / "checkpoint.safetensors", 1e9)
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(bound(settings), Store(tmp_path / "b"), tmp_path / "b", display.loop)
-    resumed, rest = bound(settings), Counting()
-    pretrain(resumed, Store(tmp_path / "b"), tmp_path / "b", Loop(rest, tmp_path / "b" / "checkpoint.safetensors", 1e9))
-    for name, tensor in whole.state().items():
-        torch.testing.assert_close(resumed.state()[name], tensor, rtol=0, atol=0)
-    assert display.made[names[stage]] + rest.made[names[stage]] == every.made[names[stage]]
 
 
 # Refusals
