@@ -6,7 +6,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import torch
@@ -48,7 +47,7 @@ def adam(
     def step(
         i: int | Tensor, theta: Tensor, first: Tensor, second: Tensor, count: Tensor, _: Tensor
     ) -> tuple[Tensor, ...]:
-        value, gradient = value_and_grad(partial(_with_inputs, objective, [pick(item, i) for item in inputs]), theta)
+        value, gradient = value_and_grad(objective, theta, *(pick(item, i) for item in inputs))
         count = count + 1
         first = torch.lerp(first, gradient, 1 - beta1)
         second = torch.lerp(second, gradient * gradient, 1 - beta2)
@@ -59,10 +58,6 @@ def adam(
     start = (state.theta, state.first, state.second, state.count, state.theta.new_zeros(len(state.theta)))
     *end, value = repeat(step, len(rates), start)
     return AdamState(*end), value
-
-
-def _with_inputs(objective: Callable[..., Tensor], inputs: list[Tensor], theta: Tensor) -> Tensor:
-    return objective(theta, *inputs)
 
 
 class Trainer:

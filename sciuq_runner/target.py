@@ -24,6 +24,13 @@ Batch: TypeAlias = Mapping[str, tuple[Tensor, ...]]
 POINTS = 400
 """Points of a mini-batch for an operator: each costs as much as a function, and they are shared by all functions."""
 
+PIECE_ROWS, PIECE_POINTS = 2000, 100
+"""Points of a piece of the readings at least, of all members together and of one: then its arithmetic takes longer than
+its calls, and what it holds still fits into the caches."""
+
+REPEATED = 0.05
+"""The share of all points by which pieces may add to the work, because some readings are in each."""
+
 REWRITE = (
     "write log, sqrt, powers and quotients of an equation so that they are defined for every value of the network, "
     "such as log(abs(u) + 0.01)."
@@ -369,6 +376,25 @@ class Target:
             for name in drawn[0]
             for part in range(len(drawn[0][name]))
         )
+
+    def pieces(self, n_members: int) -> tuple[Tensor, ...]:
+        """Mini-batches that make up all readings, a row of every tensor each, as of :meth:`draw_batches`.
+
+        None where one piece is best. Their likelihoods, each scaled up to stand for all readings, have that of all
+        readings as their mean. Quantities whose number of readings does not divide are whole in every piece.
+        """
+        if not self.model.is_pointwise or self.device.type != "cpu":
+            return ()
+        terms = [term for term in self.terms if not term.is_condition]
+        points = sum(len(term.x) for term in terms)
+        for count in range(min(points // PIECE_POINTS, n_members * points // PIECE_ROWS), 1, -1):
+            repeated = sum(len(term.x) for term in terms if term.n_readings % count)
+            if (count - 1) * repeated <= REPEATED * points:
+                every = [torch.arange(term.n_readings) for term in terms]
+                return tuple(
+                    index.expand(count, -1) if len(index) % count else index.view(count, -1) for index in every
+                )
+        return ()
 
     def as_batch(self, picks: Sequence[Tensor]) -> Batch | None:
         """The mini-batch of some tensors of indices; of none, all readings."""

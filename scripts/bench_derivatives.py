@@ -27,7 +27,7 @@ import torch
 from timing import seconds
 from torch import Tensor
 
-from sciuq_runner.autodiff import MaybeCompiled, value_and_grad
+from sciuq_runner.autodiff import InPieces, MaybeCompiled, value_and_grad
 from sciuq_runner.fields import Unknowns
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.networks import MLP
@@ -116,8 +116,10 @@ def calls(network: MLP, theta: Tensor, x: Tensor) -> dict[str, Call]:
         loss = nested(lambda p: network(leaf, p), points).square().mean((1, 2))
         return loss, torch.autograd.grad(loss.sum(), leaf)[0]
 
+    loss = InPieces(lambda part, *picks: -target.log_likelihood(part, target.as_batch(picks)), target.pieces)
+
     def ours(members: Tensor) -> tuple[Tensor, Tensor]:
-        return value_and_grad(lambda part: -target.log_likelihood(part), members)
+        return value_and_grad(loss, members)
 
     quick = MaybeCompiled(ours, True)
     return {

@@ -142,3 +142,18 @@ def test_a_noise_function_is_recovered_where_there_are_data(name):
     assert (np.abs(found / true - 1) < 5 / 6).all()
     assert np.corrcoef(found, true)[0, 1] > 0.9
     assert np.sqrt(np.mean((found - true) ** 2)) < 0.1
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if hasattr(row.method, "compile")])
+def test_compiled_in_pieces_a_method_finds_what_it_does_of_all_readings(name, monkeypatch):
+    monkeypatch.setattr("sciuq_runner.target.PIECE_ROWS", 40)
+    monkeypatch.setattr("sciuq_runner.target.PIECE_POINTS", 20)
+    compiler = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda call, **_: compiler(call, fullgraph=True, backend="aot_eager"))
+    row, target = ROWS[name], linear_regression(n=60).target
+    assert target.pieces(2)[0].shape == (3, 20)
+    whole, pieces = (
+        row.with_settings({**row.brief, "compile": choice}).run(target, generator(), Loop()).theta
+        for choice in ("never", "always")
+    )
+    torch.testing.assert_close(pieces, whole, rtol=1e-6, atol=1e-8)

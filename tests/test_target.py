@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from sciuq_runner.autodiff import value_and_grad
+from sciuq_runner.autodiff import InPieces, value_and_grad
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
@@ -111,6 +111,36 @@ def test_compiled_gradient_agrees_with_eager():
     compiled = torch.compile(lambda t: value_and_grad(target.log_density, t), fullgraph=True, backend="aot_eager")
     for ours, theirs in zip(compiled(theta), value_and_grad(target.log_density, theta), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_compiled_a_function_in_pieces_is_their_mean():
+    """And in eager mode the function itself: here another one, so that the two are told apart."""
+    pieces = torch.tensor([[0, 1], [2, 5]])
+
+    def function(theta: torch.Tensor, factor: torch.Tensor, *picks: torch.Tensor) -> torch.Tensor:
+        return theta.square().sum(1) * factor * sum((pick.sum() for pick in picks), torch.tensor(100.0))
+
+    pieced = InPieces(function, lambda n_members: (pieces,) if n_members == 3 else ())
+    factor = torch.tensor(2.0)
+    compiled = torch.compile(lambda t: value_and_grad(pieced, t, factor), fullgraph=True, backend="aot_eager")
+    for n_members, expected in ((3, 2 * (101 + 107) / 2), (4, 200)):
+        theta = torch.as_tensor(RNG.standard_normal((n_members, 5)))
+        for call, times in ((compiled, expected), (lambda t: value_and_grad(pieced, t, factor), 200)):
+            value, gradient = call(theta)
+            torch.testing.assert_close(value, times * theta.square().sum(1))
+            torch.testing.assert_close(gradient, 2 * times * theta)
+
+
+def test_readings_are_in_pieces_where_that_pays():
+    """Every reading once, and of all members together enough in each piece."""
+    target = linear_regression(n=6000).target
+    assert target.pieces(1)[0].shape == (3, 2000)
+    (index,) = target.pieces(8)
+    assert index.shape == (24, 250)
+    assert index.flatten().sort().values.tolist() == list(range(6000))
+    assert target.pieces(1000)[0].shape == (60, 100)
+    assert linear_regression(n=300).target.pieces(12) == ()
+    assert linear_regression(n=5003).target.pieces(8) == ()  # a prime number
 
 
 def test_the_hyperprior_of_a_group_is_that_of_its_learned_members():

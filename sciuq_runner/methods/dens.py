@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.autodiff import CompileChoice, Pieced, worth_compiling
 from sciuq_runner.loop import Loop
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method, Posterior
@@ -81,7 +81,7 @@ class DEns(Method):
         return optimised(theta, objective, loop)
 
 
-class Objective:
+class Objective(Pieced):
     """Negative log-likelihood with weight decay per reading and member; the posterior's where no decay is given.
 
     With a ``batch_size`` it is an estimate from the readings that :meth:`inputs` draws.
@@ -106,6 +106,9 @@ class Objective:
             return ()
         assert self.generator is not None
         return self.target.draw_batches(self.batch_size, n_steps, self.generator)
+
+    def pieces(self, n_members: int) -> tuple[Tensor, ...]:
+        return self.target.pieces(n_members) if self.batch_size is None else ()
 
     def undefined(self, theta: Tensor, *picks: Tensor) -> list[str]:
         return self.target.undefined(theta)
@@ -148,6 +151,9 @@ class AnchoredObjective(Objective):
             replace(term, y=term.y + spread * term.known_scale * draw(n_members, *term.y.shape))
             for term in target.terms
         ]
+
+    def pieces(self, n_members: int) -> tuple[Tensor, ...]:
+        return ()  # every member has readings of its own
 
     def judge(self, theta: Tensor) -> Tensor:
         with torch.no_grad():

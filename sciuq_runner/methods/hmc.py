@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from sciuq_runner.autodiff import (
     BatchedFunction,
     CompileChoice,
+    InPieces,
     MaybeCompiled,
     repeat,
     value_and_grad,
@@ -190,7 +191,7 @@ class Chains:
         self.n_scaled = target.n_weights - target.model.n_scalars if target.learns_prior else 0
         drawn = slice(target.n_weights, target.n_weights + len(target.noise_groups))
         self.fixed = drawn if gibbs else slice(0, 0)
-        self.transition = Transition(self.log_density, n_leapfrog, compiled, unroll)
+        self.transition = Transition(InPieces(self.log_density, target.pieces), n_leapfrog, compiled, unroll)
 
     def position(self, theta: Tensor) -> Tensor:
         """Theta in the coordinates of trajectories."""
@@ -206,12 +207,12 @@ class Chains:
         n, log_scale = self.n_scaled, position[:, -1:] / LOG_SCALE_FACTOR
         return torch.cat([position[:, :n] * torch.exp(log_scale), position[:, n:-1], log_scale], dim=1)
 
-    def log_density(self, position: Tensor) -> Tensor:
+    def log_density(self, position: Tensor, *picks: Tensor) -> Tensor:
         """That of positions; scales that are drawn do not move."""
         first, last = self.fixed.start, self.fixed.stop
         if last > first:
             position = torch.cat([position[:, :first], position[:, self.fixed].detach(), position[:, last:]], dim=1)
-        value = self.target.log_density(self.original(position))
+        value = self.target.log_density(self.original(position), self.target.as_batch(picks))
         return value + self.n_scaled / LOG_SCALE_FACTOR * position[:, -1] if self.n_scaled else value
 
     def init(self, theta: Tensor) -> State:

@@ -11,7 +11,7 @@ import torch
 from annotated_types import Ge
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import CompileChoice, MaybeCompiled, pick, repeat, value_and_grad, worth_compiling
+from sciuq_runner.autodiff import CompileChoice, InPieces, MaybeCompiled, pick, repeat, value_and_grad, worth_compiling
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
@@ -99,9 +99,10 @@ def langevin(target: Target, step_size: float, theta: Tensor, normal: Tensor) ->
     """One step of every chain for each row of ``normal[T, C, K]``, learned scales staying as they are; the new states
     and the log density before the last step."""
     n = target.n_weights
+    log_density = InPieces(lambda at, *picks: target.log_density(at, target.as_batch(picks)), target.pieces)
 
     def step(i: int | Tensor, theta: Tensor, _: Tensor) -> tuple[Tensor, ...]:
-        value, gradient = value_and_grad(target.log_density, theta)
+        value, gradient = value_and_grad(log_density, theta)
         moved = theta + 0.5 * step_size * gradient + math.sqrt(step_size) * pick(normal, i)
         return torch.cat([moved[:, :n], theta[:, n:]], dim=1), value
 

@@ -9,7 +9,7 @@ import torch
 from annotated_types import Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.autodiff import CompileChoice, InPieces, worth_compiling
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.methods.dens import Objective, refuse_optimiser
@@ -69,7 +69,15 @@ class MCD(Method):
             return target.undefined(theta * mask)
 
         start, compiled = target.init(1, generator), worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(average, start, generator, loop, compiled, inputs, undefined=undefined)
+        trainer = Trainer(
+            InPieces(average, lambda _: objective.pieces(self.n_masks)),
+            start,
+            generator,
+            loop,
+            compiled,
+            inputs,
+            undefined=undefined,
+        )
         theta = trainer.run(self.n_steps, lambda _: self.learning_rate)
         posterior = Posterior(theta * masks(self.n_samples))
         posterior.gradient_evaluations = loop.done.get("training", 0) * self.n_masks

@@ -11,7 +11,7 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
-from sciuq_runner.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.autodiff import CompileChoice, InPieces, worth_compiling
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.optim import Trainer
@@ -98,7 +98,10 @@ class MFVI(Method):
         def undefined(omega: Tensor, eta: Tensor, *_: Tensor) -> list[str]:
             return target.undefined(draw(omega, eta))
 
-        trainer = Trainer(negative_elbo, omega, generator, loop, compiled, inputs, best, undefined)
+        def pieces(_: int) -> tuple[Tensor, ...]:
+            return target.pieces(self.n_draws) if self.batch_size is None else ()
+
+        trainer = Trainer(InPieces(negative_elbo, pieces), omega, generator, loop, compiled, inputs, best, undefined)
         first_look = self.scale_delay if extra else 0
         for done in trainer.steps(self.n_steps, lambda _: self.learning_rate):
             if self.early_stopping and done > first_look and done % CHECK_EVERY == 0:

@@ -95,6 +95,8 @@ class BoundBNN(BoundModel):
     :math:`\sigma(x) = \mathrm{softplus}(s(x) + c)` with c such that s = 0 gives the scale that the noise starts from.
     """
 
+    is_pointwise = True
+
     def __init__(
         self,
         problem: Problem,

@@ -104,6 +104,7 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
     What was learned of the inputs, and the realisations of training, are its state; :meth:`observe` is of the latter.
     """
 
+    is_pointwise = False  # readings are realisations at the same places
     encoding: Encoding
     seen: dict[str, Tensor]  # readings of the random inputs of training, [N_q, R]
     matrices: dict[str, Tensor]  # of the same, by field

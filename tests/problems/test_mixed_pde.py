@@ -11,7 +11,9 @@ import torch
 from sciuq_runner.problems.mixed_pde import AFTER_THE_START, DIFFUSION, MixedPDE
 from torch.distributions import Normal
 
+from sciuq_runner.autodiff import InPieces, value_and_grad
 from sciuq_runner.fields import Jet, Unknowns
+from sciuq_runner.methods.hmc import Chains
 from sciuq_runner.models import BNN
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target import Target
@@ -153,6 +155,42 @@ def test_a_mini_batch_of_copied_readings_takes_all_copies_of_some():
     torch.testing.assert_close(mean, target.log_likelihood(theta))
     (drawn,) = target.draw_batch(5, torch_stream(0, "test"))["f"]
     assert len(drawn) == 5
+
+
+@pytest.mark.parametrize("case", ["standard", "heteroscedastic"])
+def test_compiled_in_pieces_the_density_is_that_of_all_readings(monkeypatch, case):
+    """As samplers see it; readings that hold at several points are not torn apart."""
+    problem = MixedPDE(case=case)
+    readings = {name: data.train for name, data in problem.dataset(stream(0, "data")).items()}
+    model = BNN(learn_prior=True).bind(problem, problem.noise)
+    target = Target(model, problem.noise, readings, dtype=torch.float64)
+    chains = Chains(target, 1, False, False)
+    position = chains.position(target.init(2, torch_stream(0, "test")))
+    monkeypatch.setattr("sciuq_runner.target.PIECE_ROWS", 80)
+    monkeypatch.setattr("sciuq_runner.target.PIECE_POINTS", 40)
+    assert [index.shape for index in target.pieces(2)] == [(3, 22), (3, 5), (3, 2)]
+    density = InPieces(chains.log_density, target.pieces)
+    compiled = torch.compile(lambda at: value_and_grad(density, at), fullgraph=True, backend="aot_eager")
+    expected = value_and_grad(chains.log_density, position)
+    torch.testing.assert_close(compiled(position), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_quantity_that_does_not_divide_is_whole_in_every_piece(monkeypatch):
+    """If that adds little to the work."""
+    problem = MixedPDE(learn_noise=False)
+    data = problem.dataset(stream(0, "data"))
+    readings = {"u": data["u"].calibration, "lambda": data["lambda"].train}  # 50 and 6
+    target = Target(BNN().bind(problem, problem.noise), problem.noise, readings, dtype=torch.float64)
+    theta = target.init(2, torch_stream(0, "test"))
+    monkeypatch.setattr("sciuq_runner.target.PIECE_ROWS", 20)
+    monkeypatch.setattr("sciuq_runner.target.PIECE_POINTS", 10)
+    assert [index.shape for index in target.pieces(2)] == [(2, 25), (2, 3)]  # five pieces would repeat 24 of 56
+    monkeypatch.setattr("sciuq_runner.target.REPEATED", 0.5)
+    pieces = target.pieces(2)
+    assert [index.shape for index in pieces] == [(5, 10), (5, 6)]
+    batches = [target.as_batch(row) for row in zip(*pieces, strict=True)]
+    mean = torch.stack([target.log_likelihood(theta, batch) for batch in batches]).mean(0)
+    torch.testing.assert_close(mean, target.log_likelihood(theta))
 
 
 def test_f_of_a_network_is_the_equation():
