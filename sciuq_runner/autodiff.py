@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,45 +28,31 @@ OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"cpp_wrapper": True
 """Calls between kernels in C++ too: with small networks, Python would take longer than the arithmetic."""
 
 
-class Pieced(ABC):
+@dataclass(frozen=True)
+class InPieces:
     r"""A function that is a mean over parts of the readings, :math:`f = \frac1n \sum_i f_i`.
 
-    A function f of theta and inputs, which takes the picks of a mini-batch behind them: with those of a piece it is
-    :math:`f_i`.
+    ``function(theta, *inputs)`` is f, and with the picks of a mini-batch behind its inputs :math:`f_i`. ``pieces`` are
+    the picks of all: a row of every tensor for each i, or no tensors where f is best taken as a whole.
     """
 
-    @abstractmethod
-    def __call__(self, theta: Tensor, *inputs: Tensor) -> Tensor:
-        """Values ``[M]``."""
-
-    @abstractmethod
-    def pieces(self, n_members: int) -> tuple[Tensor, ...]:
-        """The picks of all pieces, a row of each tensor for every piece; none where the readings are few."""
-
-
-@dataclass(frozen=True)
-class InPieces(Pieced):
-    """A function with the pieces that it is the mean of."""
-
     function: BatchedFunction
-    pieces_of: Callable[[int], tuple[Tensor, ...]]
+    pieces: tuple[Tensor, ...]
 
     def __call__(self, theta: Tensor, *inputs: Tensor) -> Tensor:
         return self.function(theta, *inputs)
-
-    def pieces(self, n_members: int) -> tuple[Tensor, ...]:
-        return self.pieces_of(n_members)
 
 
 def value_and_grad(function: BatchedFunction, theta: Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Values ``[M]`` and gradients by theta ``[M, K]``; members do not interact, so one backward pass serves all.
 
     Compiled, a function in pieces is differentiated piece by piece: what one holds between its two sweeps stays in the
-    caches, which halves the time where readings are many. In eager mode that would not pay.
+    caches, which takes up to half the time. In eager mode that would not pay.
     """
     if torch.compiler.is_compiling():
-        pieces = function.pieces(len(theta)) if isinstance(function, Pieced) else ()
-        return mean_over_pieces(function, theta, inputs, pieces) if pieces else traced(function, theta, *inputs)
+        if isinstance(function, InPieces) and function.pieces:
+            return mean_over_pieces(function, theta, *inputs)
+        return traced(function, theta, *inputs)
     with torch.enable_grad():
         leaf = theta.detach().requires_grad_(True)
         value = function(leaf, *inputs)
@@ -86,14 +71,12 @@ def traced(function: BatchedFunction, theta: Tensor, *inputs: Tensor) -> tuple[T
     return value, gradient
 
 
-def mean_over_pieces(
-    function: BatchedFunction, theta: Tensor, inputs: Sequence[Tensor], pieces: Sequence[Tensor]
-) -> tuple[Tensor, Tensor]:
-    """Value and gradient of a mean over the rows of ``pieces``, one after another."""
-    count = len(pieces[0])
+def mean_over_pieces(function: InPieces, theta: Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Value and gradient of a mean, one piece after another."""
+    count = len(function.pieces[0])
 
     def step(i: int | Tensor, value: Tensor, gradient: Tensor) -> tuple[Tensor, ...]:
-        new_value, new_gradient = traced(function, theta, *inputs, *(pick(rows, i) for rows in pieces))
+        new_value, new_gradient = traced(function, theta, *inputs, *(pick(rows, i) for rows in function.pieces))
         return value + new_value / count, gradient + new_gradient / count
 
     value, gradient = repeat(step, count, (theta.new_zeros(len(theta)), torch.zeros_like(theta)))

@@ -303,7 +303,8 @@ class Problem(ABC):
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
         """Return the noise-free ``quantity`` at the points ``x[N, D]`` given the unknowns, ``[M, N, D_q]``.
 
-        The columns of x are ``coordinates_of(quantity)``; a field takes those that it depends on.
+        The columns of x are ``coordinates_of(quantity)``; a field takes those that it depends on. What is found at a
+        point must not depend on the others: they are evaluated in parts.
         """
 
     def coordinates_of(self, quantity: str) -> tuple[str, ...]:

@@ -116,7 +116,8 @@ def calls(network: MLP, theta: Tensor, x: Tensor) -> dict[str, Call]:
         loss = nested(lambda p: network(leaf, p), points).square().mean((1, 2))
         return loss, torch.autograd.grad(loss.sum(), leaf)[0]
 
-    loss = InPieces(lambda part, *picks: -target.log_likelihood(part, target.as_batch(picks)), target.pieces)
+    pieces = target.pieces(len(theta))
+    loss = InPieces(lambda part, *picks: -target.log_likelihood(part, target.as_batch(picks)), pieces)
 
     def ours(members: Tensor) -> tuple[Tensor, Tensor]:
         return value_and_grad(loss, members)

@@ -145,15 +145,23 @@ def test_a_noise_function_is_recovered_where_there_are_data(name):
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if hasattr(row.method, "compile")])
-def test_compiled_in_pieces_a_method_finds_what_it_does_of_all_readings(name, monkeypatch):
-    monkeypatch.setattr("sciuq_runner.target.PIECE_ROWS", 40)
+def test_compiled_in_pieces_a_method_finds_what_it_does_of_all_readings(name, monkeypatch, caplog):
+    """All of them but the anchored ensemble, whose members have readings of their own."""
+    monkeypatch.setattr("sciuq_runner.target.PIECE_ROWS", 20)
     monkeypatch.setattr("sciuq_runner.target.PIECE_POINTS", 20)
-    compiler = torch.compile
+    compiler, pieces_of, used = torch.compile, Target.pieces, []
+
+    def spied(target, n_members):
+        used.append(pieces_of(target, n_members))
+        return used[-1]
+
+    monkeypatch.setattr(Target, "pieces", spied)
     monkeypatch.setattr(torch, "compile", lambda call, **_: compiler(call, fullgraph=True, backend="aot_eager"))
     row, target = ROWS[name], linear_regression(n=60).target
-    assert target.pieces(2)[0].shape == (3, 20)
     whole, pieces = (
         row.with_settings({**row.brief, "compile": choice}).run(target, generator(), Loop()).theta
         for choice in ("never", "always")
     )
+    assert "not possible" not in caplog.text
+    assert [picks.shape for (picks,) in used] == ([] if name == "dens anchored" else [(3, 20)] * 2)
     torch.testing.assert_close(pieces, whole, rtol=1e-6, atol=1e-8)

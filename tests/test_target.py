@@ -113,22 +113,22 @@ def test_compiled_gradient_agrees_with_eager():
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
-def test_compiled_a_function_in_pieces_is_their_mean():
+@pytest.mark.parametrize("pieces", [(), (torch.tensor([[0, 1], [2, 5]]),)])
+def test_compiled_a_function_in_pieces_is_their_mean(pieces):
     """And in eager mode the function itself: here another one, so that the two are told apart."""
-    pieces = torch.tensor([[0, 1], [2, 5]])
 
     def function(theta: torch.Tensor, factor: torch.Tensor, *picks: torch.Tensor) -> torch.Tensor:
         return theta.square().sum(1) * factor * sum((pick.sum() for pick in picks), torch.tensor(100.0))
 
-    pieced = InPieces(function, lambda n_members: (pieces,) if n_members == 3 else ())
-    factor = torch.tensor(2.0)
-    compiled = torch.compile(lambda t: value_and_grad(pieced, t, factor), fullgraph=True, backend="aot_eager")
-    for n_members, expected in ((3, 2 * (101 + 107) / 2), (4, 200)):
-        theta = torch.as_tensor(RNG.standard_normal((n_members, 5)))
-        for call, times in ((compiled, expected), (lambda t: value_and_grad(pieced, t, factor), 200)):
-            value, gradient = call(theta)
-            torch.testing.assert_close(value, times * theta.square().sum(1))
-            torch.testing.assert_close(gradient, 2 * times * theta)
+    def both(theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return value_and_grad(InPieces(function, pieces), theta, torch.tensor(2.0))
+
+    theta = torch.as_tensor(RNG.standard_normal((3, 5)))
+    compiled = torch.compile(both, fullgraph=True, backend="aot_eager")
+    for call, times in ((both, 200), (compiled, 2 * (101 + 107) / 2 if pieces else 200)):
+        value, gradient = call(theta)
+        torch.testing.assert_close(value, times * theta.square().sum(1))
+        torch.testing.assert_close(gradient, 2 * times * theta)
 
 
 def test_readings_are_in_pieces_where_that_pays():

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import CompileChoice, Pieced, worth_compiling
+from sciuq_runner.autodiff import CompileChoice, InPieces, worth_compiling
 from sciuq_runner.loop import Loop
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method, Posterior
@@ -75,13 +75,21 @@ class DEns(Method):
             objective = AnchoredObjective(target, self.n_members, generator)
         start = target.init(self.n_members, generator)
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(objective, start, generator, loop, compiled, objective.inputs, undefined=objective.undefined)
+        trainer = Trainer(
+            objective.in_pieces(len(start)),
+            start,
+            generator,
+            loop,
+            compiled,
+            objective.inputs,
+            undefined=objective.undefined,
+        )
         final = self.learning_rate if self.final_rate is None else self.final_rate
         theta = trainer.run(self.n_steps, cosine_cycles(self.n_steps, 1, self.learning_rate, final))
         return optimised(theta, objective, loop)
 
 
-class Objective(Pieced):
+class Objective:
     """Negative log-likelihood with weight decay per reading and member; the posterior's where no decay is given.
 
     With a ``batch_size`` it is an estimate from the readings that :meth:`inputs` draws.
@@ -108,7 +116,11 @@ class Objective(Pieced):
         return self.target.draw_batches(self.batch_size, n_steps, self.generator)
 
     def pieces(self, n_members: int) -> tuple[Tensor, ...]:
+        """What the loss of so many members is the mean of; a mini-batch is one piece."""
         return self.target.pieces(n_members) if self.batch_size is None else ()
+
+    def in_pieces(self, n_members: int) -> InPieces:
+        return InPieces(self, self.pieces(n_members))
 
     def undefined(self, theta: Tensor, *picks: Tensor) -> list[str]:
         return self.target.undefined(theta)

@@ -88,8 +88,9 @@ class HMC(Method):
         per_chain = math.ceil(self.n_samples / self.n_chains)
         n_gradients = (self.n_burn + per_chain * self.thin) * self.n_leapfrog
         compiled = worth_compiling(self.compile, n_gradients)
-        unroll = UNROLL if self.n_chains == 1 and n_gradients >= WORTH_UNROLLING else 1
-        chains = Chains(target, self.n_leapfrog, compiled, self.gibbs(target), unroll)
+        pieces = target.pieces(self.n_chains)
+        unroll = UNROLL if self.n_chains == 1 and not pieces and n_gradients >= WORTH_UNROLLING else 1
+        chains = Chains(target, self.n_leapfrog, compiled, self.gibbs(target), unroll, pieces)
         start = chains.init(target.init(self.n_chains, generator))
         scalars = {name: torch.zeros((), dtype=torch.float64) for name in ("accept", "divergences")}
         state = loop.track(
@@ -186,12 +187,20 @@ class Chains:
     and ``LOG_SCALE_FACTOR`` times :math:`\log\sigma`, whose density has the factor :math:`\sigma^n`.
     """
 
-    def __init__(self, target: Target, n_leapfrog: int, compiled: bool, gibbs: bool, unroll: int = 1) -> None:
+    def __init__(
+        self,
+        target: Target,
+        n_leapfrog: int,
+        compiled: bool,
+        gibbs: bool,
+        unroll: int = 1,
+        pieces: tuple[Tensor, ...] = (),
+    ) -> None:
         self.target, self.gibbs = target, gibbs
         self.n_scaled = target.n_weights - target.model.n_scalars if target.learns_prior else 0
         drawn = slice(target.n_weights, target.n_weights + len(target.noise_groups))
         self.fixed = drawn if gibbs else slice(0, 0)
-        self.transition = Transition(InPieces(self.log_density, target.pieces), n_leapfrog, compiled, unroll)
+        self.transition = Transition(InPieces(self.log_density, pieces), n_leapfrog, compiled, unroll)
 
     def position(self, theta: Tensor) -> Tensor:
         """Theta in the coordinates of trajectories."""

@@ -81,7 +81,7 @@ class LA(Method):
         objective = FixedScales(target)
         compiled = worth_compiling(self.compile, self.n_steps)
         trainer = Trainer(
-            objective, target.init(1, generator), generator, loop, compiled, undefined=objective.undefined
+            objective.in_pieces(1), target.init(1, generator), generator, loop, compiled, undefined=objective.undefined
         )
         learns = target.size > target.n_weights
         rounds = cycle_ends(self.n_steps, self.n_rounds) if learns else []

@@ -11,7 +11,16 @@ import torch
 from annotated_types import Ge
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import CompileChoice, InPieces, MaybeCompiled, pick, repeat, value_and_grad, worth_compiling
+from sciuq_runner.autodiff import (
+    BatchedFunction,
+    CompileChoice,
+    InPieces,
+    MaybeCompiled,
+    pick,
+    repeat,
+    value_and_grad,
+    worth_compiling,
+)
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
@@ -59,7 +68,10 @@ class LD(Method):
         samples = theta.new_zeros(per_chain, *theta.shape)
         state = loop.track({"theta": theta, "samples": samples}, generator)
         compiled = not learns and worth_compiling(self.compile, self.n_burn + per_chain * self.thin)
-        move = MaybeCompiled(partial(langevin, target, self.step_size), compiled)
+        log_density = InPieces(
+            lambda at, *picks: target.log_density(at, target.as_batch(picks)), target.pieces(self.n_chains)
+        )
+        move = MaybeCompiled(partial(langevin, log_density, target.n_weights, self.step_size), compiled)
         burn, stride = (1, 1) if learns else (STRIDE, self.thin)  # scales are drawn after every step
 
         def advance(count: int) -> None:
@@ -95,11 +107,11 @@ class LD(Method):
         )
 
 
-def langevin(target: Target, step_size: float, theta: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
-    """One step of every chain for each row of ``normal[T, C, K]``, learned scales staying as they are; the new states
-    and the log density before the last step."""
-    n = target.n_weights
-    log_density = InPieces(lambda at, *picks: target.log_density(at, target.as_batch(picks)), target.pieces)
+def langevin(
+    log_density: BatchedFunction, n: int, step_size: float, theta: Tensor, normal: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One step of the first ``n`` entries of every chain for each row of ``normal[T, C, K]``, learned scales staying as
+    they are; the new states and the log density before the last step."""
 
     def step(i: int | Tensor, theta: Tensor, _: Tensor) -> tuple[Tensor, ...]:
         value, gradient = value_and_grad(log_density, theta)

@@ -70,7 +70,7 @@ class MCD(Method):
 
         start, compiled = target.init(1, generator), worth_compiling(self.compile, self.n_steps)
         trainer = Trainer(
-            InPieces(average, lambda _: objective.pieces(self.n_masks)),
+            InPieces(average, objective.pieces(self.n_masks)),
             start,
             generator,
             loop,

@@ -98,9 +98,7 @@ class MFVI(Method):
         def undefined(omega: Tensor, eta: Tensor, *_: Tensor) -> list[str]:
             return target.undefined(draw(omega, eta))
 
-        def pieces(_: int) -> tuple[Tensor, ...]:
-            return target.pieces(self.n_draws) if self.batch_size is None else ()
-
+        pieces = target.pieces(self.n_draws) if self.batch_size is None else ()
         trainer = Trainer(InPieces(negative_elbo, pieces), omega, generator, loop, compiled, inputs, best, undefined)
         first_look = self.scale_delay if extra else 0
         for done in trainer.steps(self.n_steps, lambda _: self.learning_rate):

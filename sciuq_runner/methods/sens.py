@@ -53,7 +53,16 @@ class SEns(Method):
         start = target.init(self.n_members, generator)
         snapshots = {"snapshots": start.new_zeros(self.n_used, *start.shape)}
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(objective, start, generator, loop, compiled, objective.inputs, snapshots, objective.undefined)
+        trainer = Trainer(
+            objective.in_pieces(len(start)),
+            start,
+            generator,
+            loop,
+            compiled,
+            objective.inputs,
+            snapshots,
+            objective.undefined,
+        )
         ends = cycle_ends(self.n_steps, self.n_cycles)[-self.n_used :]
         rate = cosine_cycles(self.n_steps, self.n_cycles, self.learning_rate, self.final_rate)
         for done in trainer.steps(self.n_steps, rate, pauses=ends):

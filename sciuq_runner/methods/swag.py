@@ -58,7 +58,16 @@ class SWAG(SEns):
             "snapshots": start.new_zeros(self.n_used, *start.shape),
         }
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(objective, start, generator, loop, compiled, objective.inputs, moments, objective.undefined)
+        trainer = Trainer(
+            objective.in_pieces(len(start)),
+            start,
+            generator,
+            loop,
+            compiled,
+            objective.inputs,
+            moments,
+            objective.undefined,
+        )
         ends = cycle_ends(self.n_steps, self.n_cycles)
         used, begin = ends[-self.n_used :], ([0, *ends])[-self.n_used - 1]
         rate = cosine_cycles(self.n_steps, self.n_cycles, self.learning_rate, self.final_rate)

@@ -60,7 +60,7 @@ class BoundModel(ABC):
     prior: Prior
     n_scalars: int = 0
     n_starts: int = 1  # draws of :meth:`init` for every member or chain, which begins at the likeliest of them
-    is_pointwise: bool = False  # whether values at some points cost no more than their share of all
+    is_pointwise: bool = False  # values at a point need no others, and cost the same alone
     uses_readings: bool = True  # or has all that is known of them from pre-training, theta being left to its prior
 
     @abstractmethod

@@ -169,7 +169,7 @@ def test_compiled_in_pieces_the_density_is_that_of_all_readings(monkeypatch, cas
     monkeypatch.setattr("sciuq_runner.target.PIECE_ROWS", 80)
     monkeypatch.setattr("sciuq_runner.target.PIECE_POINTS", 40)
     assert [index.shape for index in target.pieces(2)] == [(3, 22), (3, 5), (3, 2)]
-    density = InPieces(chains.log_density, target.pieces)
+    density = InPieces(chains.log_density, target.pieces(2))
     compiled = torch.compile(lambda at: value_and_grad(density, at), fullgraph=True, backend="aot_eager")
     expected = value_and_grad(chains.log_density, position)
     torch.testing.assert_close(compiled(position), expected, rtol=1e-9, atol=1e-9)
