@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from timing import seconds
+from timing import side_by_side
 from torch import Tensor
 
 from sciuq_runner.autodiff import InPieces, MaybeCompiled, value_and_grad
@@ -149,7 +149,7 @@ def main() -> None:
             results = [call() for call in ways.values()]
             worst = max((r[1] - results[0][1]).abs().max() / results[0][1].abs().max() for r in results)
             assert worst < 1e-3, f"the gradients differ by {worst}"
-            times = {name: seconds(call, options.repeats) for name, call in ways.items()}
+            times = side_by_side(ways, options.repeats)
             taken[members, points] = times["Taylor"]
             columns = [f"{name} {1e3 * t:.2f} ({times['nested'] / t:.1f} x)" for name, t in times.items()]
             print(f"{members:>7} {points:>6}  " + "  ".join(columns))
