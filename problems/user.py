@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from sciuq_runner.datafiles import inside, read_columns
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.expressions import Expression
 from sciuq_runner.fields import Unknowns
+from sciuq_runner.memory import Need, refuse
 from sciuq_runner.problem import Array, Dataset, QuantityData, Readings
 
 from .user_description import Description  # relative for mypy, as there
@@ -79,6 +81,8 @@ class UserProblem(Description):
                     "fix fewer."
                 )
             n = (source.points or 100) if free else 1
+            copies = math.prod(len(values) for values in source.repeat.values())
+            require_memory(f"{label}.points={n}", n * copies, len(self.coordinates_of(name)))
             x, _ = self.points(name, source, dict(zip(free, spread(n, list(free.values())), strict=True)), n)
             y = self.evaluate(name, self.known(name, source.value, f"{label}.value"), x, f"{label}.value")
             return Readings(x, y), nothing, nothing
@@ -93,10 +97,12 @@ class UserProblem(Description):
             return x[order], y[order]
         needs, source = self.coordinates_of(name), self.sources.get(name)
         fixed: dict[str, Sequence[float]] = {}
-        if source is not None:
+        if source is not None and name not in self.fields:  # conditions are judged where they hold, fields everywhere
             fixed = {coordinate: [value] for coordinate, value in source.at.items()}
-            fixed |= source.repeat if source.value is not None else {}  # conditions are judged where they hold
+            fixed |= source.repeat if source.value is not None else {}
         size = GRID_SIZE.get(len(needs), max(2, round(2000 ** (1 / len(needs)))))
+        count = math.prod(len(fixed[c]) if c in fixed else self.sizes.get(c, size) for c in needs)
+        require_memory("problem.grid", count, len(needs))
         axes = [fixed[c] if c in fixed else self.axis(c, size) for c in needs]
         return np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=1).astype(float), None
 
@@ -128,7 +134,13 @@ class UserProblem(Description):
 
     def path_of(self, source: Source) -> Path:
         assert source.file is not None
-        return Path(self.file).parent / Path(source.file).expanduser()
+        try:
+            return Path(self.file).parent / Path(source.file).expanduser()
+        except RuntimeError as error:
+            raise ConfigError(
+                f"problem: file={source.file} is in the home folder of a user who is not known here: write the whole "
+                "path."
+            ) from error
 
     @property
     def data_files(self) -> tuple[Path, ...]:
@@ -183,6 +195,11 @@ class UserProblem(Description):
                 mask = np.logical_and.reduce([np.isclose(x[:, needs.index(c)], value) for c, value in fixed.items()])
                 found |= {name: mask} if mask.sum() > 2 else {}
         return found
+
+
+def require_memory(key: str, n_points: int, n_coordinates: int) -> None:
+    """Refuse points that do not even fit by themselves: each is made, copied and read with its value."""
+    refuse([Need(key, f"{n_points} points", 4.0 * 8 * n_points * (n_coordinates + 1))])
 
 
 def spread(n: int, bounds: Sequence[tuple[float, float]]) -> list[Array]:

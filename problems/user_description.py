@@ -34,7 +34,13 @@ from .user_settings import (  # relative: so mypy, which knows this folder by it
     read_source,
 )
 
-UNOBSERVED = Noise("exact", 1.0)
+UNOBSERVED, PRIOR_SCALE = Noise("exact", 1.0), "prior"
+PREDICTED_COLUMNS = (
+    *("mean", "std", "aleatoric_std", "epistemic_std", "lower", "upper"),
+    *("cal_mean", "cal_std", "cal_lower", "cal_upper"),
+)
+"""What stands beside the coordinates of points in a table of predictions."""
+
 PARTS = (
     *("domain", "fields", "scalars", "numbers", "physics", "sources", "noise", "held"),
     *("truth", "tests", "sizes", "lines", "probes"),
@@ -126,7 +132,13 @@ class Description(Problem):
         depends = {name: spec.coordinates for name, spec in self.fields.items()}
         return {
             name: read_equation(
-                text, self.domain, depends, list(self.scalars), self.numbers, f"problem.equations.{name}"
+                text,
+                self.domain,
+                depends,
+                list(self.scalars),
+                self.numbers,
+                f"problem.equations.{name}",
+                self.equations,
             )
             for name, text in self.equations.items()
         }
@@ -167,6 +179,15 @@ class Description(Problem):
         for name in found.columns:
             if name not in read:
                 raise ConfigError(f"{label}.columns.{name} is not read from the file: {nearest(name, read)}")
+        if found.file is not None:
+            owners: dict[str, str] = {}
+            for name in read:
+                column = found.columns.get(name, name)
+                if owners.setdefault(column, name) != name:
+                    raise ConfigError(
+                        f"{label}.columns: the column {column!r} cannot be {owners[column]} and {name} at once: name "
+                        "the column of each."
+                    )
         if found.value is not None:
             self.known(quantity, found.value, f"{label}.value")
         return found
@@ -186,6 +207,12 @@ class Description(Problem):
         settings = self.noise_settings
         found = {name: settings[name].build() if name in settings else UNOBSERVED for name in self.quantities}
         check_shared_scales(found, "problem.observed")
+        for name, noise in found.items():
+            if noise.kind == "learned" and (noise.group or name) == PRIOR_SCALE:
+                raise ConfigError(
+                    f"problem.observed.{name}.noise.group should have another name than {PRIOR_SCALE!r}, under which "
+                    f"the scale of the weights is found: {name}_noise, say."
+                )
         for name, noise in found.items():
             if noise.kind == "heteroscedastic":
                 self.check_carrier(name, noise.group or name, f"problem.observed.{name}.noise")
@@ -255,6 +282,8 @@ class Description(Problem):
         if not self.coordinates or not self.unknowns:
             raise ConfigError("problem needs at least one of coordinates and one of unknowns.")
         for name in self.coordinates:
+            if name in PREDICTED_COLUMNS:
+                raise ConfigError(f"problem.coordinates.{name} is the name of a column of predictions: rename it.")
             others = [other for other in self.coordinates if other != name]
             if order_of(name, others) is not None:  # "value" is one of these: it means no derivative at all
                 raise ConfigError(f"problem.coordinates.{name} cannot be told apart in derivatives: rename it.")

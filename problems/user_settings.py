@@ -208,9 +208,11 @@ def read_ranges(values: Mapping[str, Any], label: str) -> dict[str, tuple[float,
     return found
 
 
-def read_expression(text: Any, constants: Mapping[str, float], label: str) -> Expression:
-    """An expression, or a number in place of one."""
-    return parse(str(check(text, str | float | int, label)), label, constants)
+def read_expression(
+    text: Any, constants: Mapping[str, float], label: str, fields: Mapping[str, Sequence[str]] | None = None
+) -> Expression:
+    """An expression, or a number in place of one; it may have derivatives of ``fields``, by the coordinates of each."""
+    return parse(str(check(text, str | float | int, label)), label, constants, fields)
 
 
 def read_equation(
@@ -220,11 +222,13 @@ def read_equation(
     parameters: Iterable[str],
     constants: Mapping[str, float],
     label: str,
+    equations: Iterable[str] = (),
 ) -> Equation:
-    """An entry of ``equations:``; ``depends`` are the fields and the coordinates of each."""
-    expression = read_expression(text, constants, label)
+    """An entry of ``equations:``, whose names none of them can use; ``depends`` are the fields and the coordinates of
+    each."""
+    expression = read_expression(text, constants, label, depends)
     coordinates = tuple(coordinates)
-    check_names(expression, [*coordinates, *parameters, *constants], depends, label)
+    check_names(expression, [*coordinates, *parameters, *constants], depends, label, equations)
     asked = {}
     for name in sorted(expression.names):
         derivative = derivative_of(name, depends)
@@ -286,6 +290,8 @@ def read_noise(given: Any, label: str) -> NoiseSettings:
     if isinstance(given, str) and is_number(given):
         raise ConfigError(f"{label}={given!r} is a text: write the number without quotes.")
     values = given if isinstance(given, Mapping) else {"kind" if isinstance(given, str) else "scale": given}
+    if values.get("kind") == "unknown":  # one letter from its opposite
+        raise ConfigError(f"{label}: noise of an unknown scale is of kind learned.")
     found = construct(NoiseSettings, values, label)
     for name in values:
         if name not in MEANINGFUL[found.kind]:

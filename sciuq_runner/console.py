@@ -55,7 +55,10 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
         table.add_column(name.replace("interval_score", "interval"), justify="right", no_wrap=True)
     for (quantity, split), values in rows.items():
         table.add_row(quantity, split, *[_number(values.get(name)) for name in names])
-    console.print(table)
+    if rows:
+        console.print(table)
+    else:
+        print("There are no metrics: the problem names no truth to compare with (problem.exact or problem.test).")
     if splits := _splits(folder):
         print(splits)
     if metrics["diagnostics"]:

@@ -18,6 +18,11 @@ import numpy as np
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.files import ARCHIVE_ERRORS, BOMB_RATIO, BOMB_SIZE, first_line, refuse_bomb, unpacked_size
 
+LARGEST = 1e18
+"""Of a number whose square single precision still holds."""
+
+OTHER_UNITS = "its square is more than single precision holds: write it in other units."
+
 TOLERANCE = 1e-6
 """How far outside of the domain a point may lie, in widths of the domain: the rounding of single precision."""
 
@@ -168,6 +173,8 @@ def _column(name: str, index: int, rows: Sequence[tuple[int, list[str]]], where:
         values[row] = float(cell)
         if not math.isfinite(values[row]):
             raise ConfigError(f"{where} has {cell[:40]} in line {i}, column {name}: remove the line.")
+        if abs(values[row]) > LARGEST:
+            raise ConfigError(f"{where} has {cell[:40]} in line {i}, column {name}: {OTHER_UNITS}")
     return values
 
 
@@ -284,4 +291,6 @@ def _numbers(name: str, array: Any, where: str) -> np.ndarray:
         place = np.argwhere(~np.isfinite(numbers))[0]
         at = f"row {place[0] + 1}" if len(place) == 1 else f"position ({', '.join(str(i + 1) for i in place)})"
         raise ConfigError(f"{where}: {name} has {numbers[tuple(place)]} in {at}: remove this point from all arrays.")
+    if np.abs(numbers).max() > LARGEST:
+        raise ConfigError(f"{where}: {name} has a value of {np.abs(numbers).max():.3g}: {OTHER_UNITS}")
     return numbers

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from typing import Any, Literal, NoReturn
 
 import torch
@@ -64,14 +65,14 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "negative": operator.neg,
 }
 
+POWERS = "write ** for powers, such as u**3"
 ADVICE = {
-    "^": "write ** for powers",
+    "^": POWERS,
     "²": "write **2 for a square",
     "³": "write **3 for a cube",
     "−": "write the minus sign of the keyboard, -",
     "–": "write the minus sign of the keyboard, -",
-    "×": "write * for products",
-    "·": "write * for products",
+    **dict.fromkeys("×·\u0387⋅∙•∗", "write * for products"),
     "÷": "write / for quotients",
     "√": "write sqrt( )",
     "=": "bring all terms to one side",
@@ -79,8 +80,27 @@ ADVICE = {
     "[": "names have no index, and parentheses are ( )",
     "{": "parentheses are ( )",
 }
-OTHER_NAMES = {"ln": "log"}
-"""Functions as they are called elsewhere, where the names are not alike."""
+OTHER_FUNCTIONS = {
+    "ln": "write log( )",
+    "log2": "write log( )/log(2)",
+    "log10": "write log( )/log(10)",
+    "pow": POWERS,
+    "power": POWERS,
+}
+"""Functions as they are called elsewhere, where the name that is most like them is not the one that is meant."""
+
+OTHER_DERIVATIVES = (
+    r"d{power}\s*\(?(?P<field>{field})\)?[\s_/(]*"
+    r"(?P<along>d({coordinate}){power}([\s_*]*d({coordinate}){power})*|(?<=[\s_/(])d\w)",  # d2u_dx2, du/dx
+    r"(?P<field>{field})\s*[.'](?P<along>\w*)",  # u.xx, u''
+    r"(?i:diff|derivative|partial|grad|gradient|div|laplace|laplacian|nabla|hessian|jacobian)\s*"
+    r"\(\s*(?P<field>{field})?(?P<along>(\s*,\s*({coordinate}|[0-9]))*)",  # diff(u, x, x)
+    r"[∇Δ∆][\^*2·⋅]*\s*\(?\s*(?P<field>{field})(?P<along>)",  # ∇²u
+)
+"""Derivatives as they are written elsewhere: of which field and along what; in letters of the keyboard."""
+
+KEYBOARD = str.maketrans("∂²³′″’", "d23'''")
+"""Letters of derivatives that no keyboard has; one for one, so that columns stay."""
 
 
 @dataclass(frozen=True)
@@ -138,21 +158,27 @@ class Expression:
         return result if isinstance(result, Tensor) else torch.tensor(result, dtype=torch.float64)
 
 
-def parse(text: str, label: str, constants: Mapping[str, float] | None = None) -> Expression:
+def parse(
+    text: str,
+    label: str,
+    constants: Mapping[str, float] | None = None,
+    fields: Mapping[str, Sequence[str]] | None = None,
+) -> Expression:
     """Read an expression; ``label`` says in mistakes which setting it is, such as ``problem.equations.f``.
 
-    ``constants`` are further names of numbers, beside pi and e.
+    ``constants`` are further names of numbers, beside pi and e. ``fields`` maps a field to its coordinates, for advice
+    alone: how a derivative of theirs is written.
     """
     if len(text) > MAX_LENGTH:
         raise ConfigError(f"{label} is {len(text)} characters long: an expression has at most {MAX_LENGTH}.")
     if not text.strip():
         raise ConfigError(f"{label} is empty: write an expression such as u_t - D*u_xx.")
-    return Expression(text, tuple(_Parser(text, label, {**CONSTANTS, **(constants or {})}).parse()))
+    return Expression(text, tuple(_Parser(text, label, {**CONSTANTS, **(constants or {})}, fields or {}).parse()))
 
 
 def check_name(name: str, label: str) -> None:
     """A coordinate, field or parameter must be a word that means nothing else in an expression."""
-    if not name.isidentifier():
+    if not name.isidentifier() or not ADVICE.keys().isdisjoint(name):  # Python takes k·u for one name
         raise ConfigError(f"{label}={name!r} cannot be used in expressions: a name has letters, digits and _ only.")
     if name in CONSTANTS:
         raise ConfigError(f"{label}={name} is the number {CONSTANTS[name]:.5g} in expressions: choose another name.")
@@ -176,9 +202,17 @@ def derivative_of(name: str, fields: Mapping[str, Sequence[str]]) -> tuple[str, 
 
 
 def check_names(
-    expression: Expression, allowed: Collection[str], fields: Mapping[str, Sequence[str]], label: str
+    expression: Expression,
+    allowed: Collection[str],
+    fields: Mapping[str, Sequence[str]],
+    label: str,
+    equations: Iterable[str] = (),
 ) -> None:
-    """Every free name must be in ``allowed`` (coordinates, parameters), a field, or a derivative of a field."""
+    """Every free name must be in ``allowed`` (coordinates, parameters), a field, or a derivative of a field.
+
+    ``equations`` are the names of all equations, none of which can be used.
+    """
+    derived = dict.fromkeys(equations, tuple(dict.fromkeys(chain(*fields.values()))))
     for name in sorted(expression.names, key=expression.column):
         derivative = derivative_of(name, fields)
         where = f"{label}: '{name}' at column {expression.column(name)}"
@@ -186,7 +220,41 @@ def check_names(
             raise ConfigError(f"{where} is also the derivative of {derivative[0]}: choose another name for it.")
         if name in allowed or name in fields or derivative:
             continue
+        equation = derivative_of(name, derived)
+        if name in derived or equation:
+            what = f"a derivative of the equation {equation[0]}" if equation else "an equation"
+            raise ConfigError(
+                f"{where} is {what}, which cannot be used in another one or in itself: write out what it stands for."
+            )
+        derivatives = _on_derivatives(expression.text, expression.column(name) - 1, fields)
+        if derivatives:
+            raise ConfigError(f"{where} is not known: {derivatives}.")
         raise ConfigError(f"{where}{_mistake(name, {*allowed, *fields, *CONSTANTS}, fields)}")
+
+
+def _on_derivatives(text: str, start: int, fields: Mapping[str, Sequence[str]], past: int = 0) -> str | None:
+    """How to write what stands at ``start`` in one of ``OTHER_DERIVATIVES`` and goes on past ``past``; None if nothing.
+
+    Where the notation does not say along what, or is not of a field alone, there are examples.
+    """
+    fields = {field: coordinates for field, coordinates in fields.items() if coordinates}
+    coordinate = _any_of(chain(*fields.values()))
+    parts = {"field": _any_of(fields), "coordinate": coordinate, "power": r"(\^|\*\*)?[0-9]?"}
+    for notation in OTHER_DERIVATIVES if fields else ():
+        found = re.compile(notation.format(**parts)).match(text.translate(KEYBOARD), start)
+        if found and found.end() > past:
+            field = found["field"] or next(iter(fields))
+            orders = re.findall(rf"({coordinate})(?:\^|\*\*|\s*,\s*)?([0-9]?)", found["along"])
+            meant = f"{field}_{''.join(name * int(times or 1) for name, times in orders)}"
+            last = fields[field][-1]
+            known = derivative_of(meant, fields) is not None
+            return f"derivatives are written like {meant if known else f'{field}_{last} and {field}_{last}{last}'}"
+    return None
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """A pattern for one of the names, the longest that fits."""
+    return "|".join(map(re.escape, sorted(set(names), key=lambda name: (-len(name), name))))
 
 
 def _mistake(name: str, words: Collection[str], fields: Mapping[str, Sequence[str]]) -> str:
@@ -263,7 +331,7 @@ class _Token:
     column: int
 
 
-def _tokens(text: str, label: str) -> list[_Token]:
+def _tokens(text: str, label: str, fields: Mapping[str, Sequence[str]]) -> list[_Token]:
     tokens: list[_Token] = []
     start = 0
     while start < len(text):
@@ -274,14 +342,17 @@ def _tokens(text: str, label: str) -> list[_Token]:
             continue
         if letter.isidentifier():
             kind = "name"
-            while end < len(text) and f"a{text[end]}".isidentifier():
+            while end < len(text) and f"a{text[end]}".isidentifier() and text[end] not in ADVICE:
                 end += 1
         elif _is_digit(text, start) or (letter == "." and _is_digit(text, end)):
             kind, end = "number", _end_of_number(text, start)
         elif text.startswith("**", start):
             end = start + 2
         elif letter not in "+-*/(),":
-            advice = ADVICE.get(letter, "an expression has numbers, names, + - * / ** and ( ) only")
+            before = [token.column - 1 for token in tokens[-3:]]  # the symbol may be inside a derivative: d2u/dx^2
+            derivatives = (_on_derivatives(text, at, fields, past=start) for at in (*before, start))
+            other = ADVICE.get(letter, "an expression has numbers, names, + - * / ** and ( ) only")
+            advice = next(filter(None, derivatives), other)
             raise ConfigError(f"{label}: {letter!r} at column {start + 1} is not understood: {advice}.")
         tokens.append(_Token(kind, text[start:end], start + 1))
         start = end
@@ -309,9 +380,11 @@ def _end_of_number(text: str, at: int) -> int:
 class _Parser:
     """Recursive descent with the precedence of Python; appends the steps of what it reads."""
 
-    def __init__(self, text: str, label: str, constants: Mapping[str, float]) -> None:
-        self.label, self.constants = label, constants
-        self.tokens = _tokens(text, label)
+    def __init__(
+        self, text: str, label: str, constants: Mapping[str, float], fields: Mapping[str, Sequence[str]]
+    ) -> None:
+        self.text, self.label, self.constants, self.fields = text, label, constants, fields
+        self.tokens = _tokens(text, label, fields)
         self.position = 0
         self.depth = 0
         self.steps: list[Number | Name | Operation] = []
@@ -413,7 +486,10 @@ class _Parser:
         name, opening = function.text, self.take()
         if name not in FUNCTIONS:
             lower = name.lower()
-            hint = nearest(OTHER_NAMES.get(lower, lower), FUNCTIONS)
+            advice = _on_derivatives(self.text, function.column - 1, self.fields) or OTHER_FUNCTIONS.get(lower)
+            if advice:
+                self.fail_at(f"is not a function: {advice}", function)
+            hint = nearest(lower, FUNCTIONS)
             raise ConfigError(
                 f"{self.label}: '{name}' at column {function.column} is not a function "
                 f"(names stand without arguments, products with *): {hint}"

@@ -61,16 +61,16 @@ def draw_all(
                         add(maps(name, one, heading), f"{name}_{split}_maps")
                     elif len(found.coordinates) == 1:
                         add(bands(name, one, heading), f"{name}_{split}_bands")
-            for suffix, label, line in () if found.inputs is not None else lines(found):
+            for suffix, label, line in () if found.inputs is not None else sections(found, 1):
                 heading = f"{title}{label}"
                 add(bands(name, line, heading), f"{name}{suffix}_bands")
                 for kind, standard in found.standards.items():
                     add(bands(name, line, f"{heading}, {kind}", standard), f"{name}{suffix}_bands_{kind}")
                 if np.ptp(line.noise_mean) > 1e-6 and not found.train.random:
                     add(noise_bands(name, line, heading), f"{name}{suffix}_noise")
-            is_plane = len(found.coordinates) == 2 and found.inputs is None
-            if is_plane and min(len(np.unique(column)) for column in found.x.T) > 2:
-                add(maps(name, found, title), f"{name}_maps")
+            for suffix, label, plane in () if found.inputs is not None else sections(found, 2):
+                if min(len(np.unique(column)) for column in plane.x.T) > 2:
+                    add(maps(name, plane, f"{title}{label}"), f"{name}{suffix}_maps")
             if found.known_splits:
                 add(calibration_plot(name, found, title), f"{name}_calibration")
                 if calibrators and found.can_be_studied:
@@ -89,17 +89,18 @@ def save(figure: Figure, path: Path) -> None:
     write_atomically(path, lambda target: figure.savefig(target, dpi=200))
 
 
-def lines(found: Result) -> Iterator[tuple[str, str, Result]]:
-    """What can be drawn over one coordinate: the whole, or those splits that are lines; with a suffix and a label."""
-    if len(found.coordinates) == 1:
+def sections(found: Result, dimensions: int) -> Iterator[tuple[str, str, Result]]:
+    """What can be drawn over so many coordinates: the whole, or those splits that fix the others; with a suffix and a
+    label."""
+    if len(found.coordinates) == dimensions:
         yield "", "", found
         return
     for split, mask in found.splits.items():
-        line = found.line(mask)
-        if line is not None:
+        part = found.section(mask, dimensions)
+        if part is not None:
             place = found.x[mask][0]
-            fixed = [i for i, c in enumerate(found.coordinates) if c not in line.coordinates]
-            yield f"_{split}", "".join(f", {found.coordinates[i]} = {place[i]:g}" for i in fixed), line
+            fixed = [i for i, c in enumerate(found.coordinates) if c not in part.coordinates]
+            yield f"_{split}", "".join(f", {found.coordinates[i]} = {place[i]:g}" for i in fixed), part
 
 
 def maps(name: str, found: Result, title: str) -> Figure:

@@ -200,25 +200,25 @@ class Result:
         errors = np.linalg.norm(self.mean[:, columns] - truth, axis=0) / np.linalg.norm(truth, axis=0)
         return int(columns[np.argsort(errors)[len(columns) // 2]])
 
-    def line(self, mask: Array) -> Result | None:
-        """The part of the test grid under a mask as a result over one coordinate, if it is a line along one."""
+    def section(self, mask: Array, dimensions: int) -> Result | None:
+        """The part of the test grid under a mask as a result over the coordinates that vary there, if so many do: a
+        line along one, a plane along two."""
         if mask.ndim == 2 or not mask.any():
             return None
-        varies = [i for i in range(len(self.coordinates)) if np.ptp(self.x[mask][:, i]) > 0]
-        if len(varies) != 1:
+        along = [i for i in range(len(self.coordinates)) if np.ptp(self.x[mask][:, i]) > 0]
+        if len(along) != dimensions:
             return None
-        (along,) = varies
-        fixed = [i for i in range(len(self.coordinates)) if i != along]
+        fixed = [i for i in range(len(self.coordinates)) if i not in along]
         place = self.x[mask][0, fixed]
 
         def held(part: Held) -> Held:
             here = np.isclose(part.x[:, fixed], place, rtol=0, atol=1e-9).all(1)
-            return Held(part.x[here][:, [along]], part.y[here], part.mean[here], part.std[here])
+            return Held(part.x[here][:, along], part.y[here], part.mean[here], part.std[here])
 
         return replace(
             self,
-            coordinates=(self.coordinates[along],),
-            x=self.x[mask][:, [along]],
+            coordinates=tuple(self.coordinates[i] for i in along),
+            x=self.x[mask][:, along],
             mean=self.mean[mask],
             aleatoric_std=self.aleatoric_std[mask],
             epistemic_std=self.epistemic_std[mask],

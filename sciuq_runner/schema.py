@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
+import re
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -29,6 +30,26 @@ Count = Annotated[int, Ge(1)]
 Dtype = Literal["float32", "float64"]
 
 OWN_PACKAGE = "sciuq_runner"
+USER_PROBLEM = f"{OWN_PACKAGE}.problems.user.UserProblem"
+
+PAIRS, LIST = "names with values (a: b)", "a list in square brackets"
+PLAIN_WORDS = {
+    "dict_type": PAIRS,
+    "mapping_type": PAIRS,
+    "dataclass_type": PAIRS,
+    "dataclass_exact_type": PAIRS,
+    "list_type": LIST,
+    "tuple_type": LIST,
+    "string_type": "a text",
+    "bool_type": "true or false",
+}
+"""How people who write YAML call what pydantic calls a valid dictionary, list, string or boolean."""
+
+LONGEST = 200
+"""How many characters of a wrong value are shown."""
+
+READ_OTHERWISE = {True: "'on'", False: "'off'"}
+"""Names that YAML takes for something else, as they can be written."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +86,12 @@ def locate(target: str, key: str, trust: Sequence[str] = ()) -> type:
 
 def build(node: Mapping[str, Any], key: str, base: type[T], trust: Sequence[str] = ()) -> T:
     """Build the object that ``node`` describes; every mistake in it becomes a :class:`ConfigError`."""
-    if not isinstance(node, Mapping) or "_target_" not in node:
-        raise ConfigError(f"{key} should be a mapping with the key _target_, got {node!r}.")
+    if not isinstance(node, Mapping):
+        raise ConfigError(f"{key} should be {PAIRS}, with _target_: module.ClassName first.")
+    if "_target_" not in node:
+        described = key == "problem" and ("coordinates" in node or "unknowns" in node)
+        wanted = f"{USER_PROBLEM} above the others" if described else "module.ClassName, the class that it describes"
+        raise ConfigError(f"{key}._target_ is missing: write _target_: {wanted}.")
     cls = locate(node["_target_"], key, trust)
     if not (dataclasses.is_dataclass(cls) and issubclass(cls, base)):
         raise ConfigError(f"{key}._target_={node['_target_']} should be a dataclass and a {base.__name__}.")
@@ -86,15 +111,23 @@ def construct(cls: type[T], values: Mapping[str, Any], key: str, trust: Sequence
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     prefix = f"{key}." if key else ""
     for name in values:
+        if not isinstance(name, str):
+            raise ConfigError(quote_name(key or "the configuration", name))
         if name not in fields:
             raise ConfigError(f"{prefix}{name} is not a setting of {key or 'a run'}: {nearest(name, fields)}")
-    for name, field in fields.items():
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and name not in values:
+    required = {
+        name
+        for name, field in fields.items()
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+    for name in fields:
+        if name in required and name not in values:
             raise ConfigError(f"{prefix}{name} is missing.")
     checked: dict[str, Any] = {}
     for name, value in values.items():
         inner = _without_none(hints[name])
+        if value is None and name not in required and _is_group(hints[name]):
+            continue  # "parameters:" with nothing below it names no parameters
         if isinstance(value, Mapping) and Factory in _plain_types(hints[name]):
             value = Factory(locate(value.get("_target_", ""), f"{prefix}{name}", trust), _settings(value))
         if isinstance(value, Mapping) and "_target_" in value and isinstance(inner, type):
@@ -116,13 +149,41 @@ def check(value: Any, hint: Any, key: str) -> Any:
         value = int(value)  # 1e3 is how people write a thousand steps
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"{key}={value!r} is not valid: it should be a finite number.")
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):  # pydantic takes none where it is told to be strict
+        if isinstance(value, hint):
+            return value
+        raise ConfigError(f"{_wrong(key, value)}: it should be {PAIRS}.")
     try:
         adapter = TypeAdapter(hint, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
         return adapter.validate_python(value)
     except ValidationError as error:
         problem = error.errors()[0]
-        advice = _advice(problem, value)
-        raise ConfigError(f"{key}={value!r} is not valid: {advice}") from error
+        is_name = problem["loc"][-1:] == ("[key]",)
+        for part in problem["loc"][: -2 if is_name else None]:
+            if not isinstance(value, Mapping) or part not in value:  # an index, or a branch of a union
+                break
+            key, value = f"{key}.{part}", value[part]
+        if is_name:
+            raise ConfigError(quote_name(key, problem["input"])) from error
+        raise ConfigError(f"{_wrong(key, value)}: {_advice(problem, value)}") from error
+
+
+def _wrong(key: str, value: Any) -> str:
+    """How a sentence about a wrong value begins."""
+    shown = repr(value) if len(repr(value)) <= LONGEST else f"{repr(value)[:LONGEST]} ..."
+    return f"{key} has no value" if value is None else f"{key}={shown} is not valid"
+
+
+def quote_name(key: str, name: Any) -> str:
+    """A sentence for a name below ``key`` that YAML took for a truth value or a number."""
+    example = READ_OTHERWISE[name] if isinstance(name, bool) else f"'{name}'"
+    return f"{key} has a name that YAML reads as {name!r}: put the name in quotes, such as {example}."
+
+
+def _is_group(hint: Any) -> bool:
+    """Whether a hint asks for names with values, and does not admit None."""
+    kind = typing.get_origin(hint) or hint
+    return isinstance(kind, type) and (issubclass(kind, Mapping) or dataclasses.is_dataclass(kind))
 
 
 def _without_none(hint: Any) -> Any:
@@ -149,5 +210,10 @@ def _advice(problem: Any, value: Any) -> str:
     if problem["type"] == "literal_error":
         choices = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(",")]
         return nearest(str(value), choices)
+    if problem["type"] in PLAIN_WORDS:
+        words = PLAIN_WORDS[problem["type"]]
+        if words == LIST and isinstance(value, str) and re.fullmatch(r"[\w.+, -]{1,60}", value):
+            words = f"{LIST}: write [{value.strip(' ,')}]"
+        return f"it should be {words}."
     message = str(problem["msg"]).removeprefix("Input ")
     return f"it {message[0].lower()}{message[1:]}."

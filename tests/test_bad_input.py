@@ -31,6 +31,7 @@ from sciuq_runner.datafiles import read_arrays, read_columns
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.expressions import FUNCTIONS, parse
 from sciuq_runner.memory import is_shortage
+from tests.conftest import Inside
 
 CASES = {"expressions": 1000, "problems": 350, "texts": 150, "files": 400, "settings": 200, "lines": 25}
 """How many of each are tried whenever the tests run."""
@@ -398,3 +399,138 @@ def test_command_lines_are_refused_or_understood(tmp_path, monkeypatch, capsys):
     flags = st.lists(st.sampled_from(["-m", "--multirun", "--cfg", "--nope", "-x", "oops", "a=b=c"]), max_size=1)
     tried("lines", check, st.lists(st.tuples(KEYS, TEXTS), min_size=1, max_size=2), flags)
     assert not list(tmp_path.iterdir())
+
+
+# Files that are named in another way than they should, or hold something else
+
+SMALL = "coordinates: {x: [0, 1]}\nunknowns: {u: [x]}\nobserved:\n  u: {value: 0, points: 5, noise: 0.1}\n"
+HELP = "name a YAML file, or a problem that sciuq-run --help lists."
+NAMED = {
+    "./mine": "problem=./mine is not there: did you mean 'problem=./mine.yaml'?",
+    "mine": "problem=mine is not there: did you mean 'problem=mine.yaml'?",
+    "mine.yml": "problem=mine.yml is not there: did you mean 'problem=mine.yaml'?",
+    "sub/my": "problem=sub/my is not there: did you mean 'problem=sub/my.yaml'?",
+    "sub/wärme": "problem=sub/wärme is not there: did you mean 'problem=sub/wärme.yaml'?",
+    "sub/none": f"problem=sub/none is not there: {HELP}",
+    "./darcy": f"problem=./darcy is not there: {HELP}",
+    "none.YML": f"problem=none.YML is not there: {HELP}",
+    "~nobody_at_all/x.yaml": "problem=~nobody_at_all/x.yaml",
+    "./p.json": "problem=./p.json is not a YAML file: describe the problem in a file that ends with .yaml.",
+    "none.json": "problem=none.json is not a YAML file: describe the problem in a file that ends with .yaml.",
+    "mine.json": "problem=mine.json is not a YAML file: did you mean 'problem=mine.yaml'?",
+    "folder.yaml": "problem=folder.yaml is a folder: name a YAML file.",
+    "sub/": "problem=sub/ is a folder: name a YAML file.",
+}
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Path:
+    """Problems under several names."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "folder.yaml").mkdir()
+    for name in ("mine.yaml", "Y.YAML", "wärme.yaml", "日本.yml", "sub/my.yaml", "sub/wärme.yaml"):
+        (tmp_path / name).write_text(SMALL)
+    (tmp_path / "p.json").write_text("{}")
+    return tmp_path
+
+
+def refusal(inside: Inside, *arguments: str) -> str:
+    """The one sentence with which the program refuses."""
+    found = inside(*arguments, "fidelity=smoke", "method=dens", "tracking=none")
+    assert found.status == 2, found.out
+    assert found.err.startswith("sciuq-run: ")
+    assert found.err.count("\n") == 1, found.err
+    return found.err.removeprefix("sciuq-run: ").rstrip("\n")
+
+
+@pytest.mark.parametrize("value", NAMED)
+def test_what_is_meant_as_a_file_is_answered_as_a_file(inside, named, value):
+    assert refusal(inside, f"problem={value}").startswith(NAMED[value])
+
+
+@pytest.mark.parametrize("value", ["./Y.YAML", "wärme.yaml", "日本.yml", "'mine.yaml'"])
+def test_a_file_may_have_any_name(inside, named, value):
+    found = inside(f"problem={value}", "--cfg", "job")
+    assert found.status == 0, found.err
+    assert f"file: {named / value.strip(chr(39))}" in found.out.replace('"', "")
+
+
+def test_a_choice_in_a_folder_of_ones_own_stays_a_choice(inside, named):
+    (named / "conf/problem/sub").mkdir(parents=True)
+    (named / "conf/problem/sub/my.yaml").write_text("_target_: sciuq_runner.problems.function.Function\n")
+    found = inside("--config-dir", "conf", "problem=sub/my", "--cfg", "job")
+    assert found.status == 0, found.err
+    assert "_target_: sciuq_runner.problems.function.Function" in found.out
+
+
+NO_PROBLEM = (
+    "should describe a problem by names with values (a: b), with the names coordinates, unknowns, observed ...; "
+)
+CONTENTS = {
+    "hello\n": f"{NO_PROBLEM}it holds a single word or text.",
+    "- a\n- list\n": f"{NO_PROBLEM}it holds a list.",
+    "": f"{NO_PROBLEM}it holds nothing.",
+    "{}": f"{NO_PROBLEM}it holds nothing.",
+    f"{SMALL}coordinates: 1\n": "is not valid YAML in line 5: coordinates is there twice: keep one.",
+    "grid:\n\tx: 1\n": "is not valid YAML in line 2: a tab cannot be used to indent: use spaces.",
+    f"{SMALL}null: 1\n": "has a name that YAML does not read as a text: put the name in quotes.",
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_a_file_that_holds_no_problem_says_what_it_should_hold(inside, tmp_path, content):
+    (tmp_path / "other.yaml").write_text(content)
+    assert refusal(inside, "problem=other.yaml") == f"{tmp_path / 'other.yaml'} {CONTENTS[content]}"
+
+
+FORMS = {
+    "unknowns: {u: x}": "problem.unknowns.u='x' is not valid: it should be a list in square brackets: write [x].",
+    "unknowns: {on: [x]}": "problem.unknowns has a name that YAML reads as True: put the name in quotes, such as 'on'.",
+    "coordinates: {x: '0, 1'}": "problem.coordinates.x='0, 1' is not valid: it should be a list in square brackets: "
+    "write [0, 1].",
+    "coordinates:": "problem.coordinates has no value: it should be names with values (a: b).",
+    "grid: 21": "problem.grid=21 is not valid: it should be names with values (a: b).",
+    "off: 1": "problem has a name that YAML reads as False: put the name in quotes, such as 'off'.",
+}
+
+
+@pytest.mark.parametrize("line", FORMS)
+def test_a_setting_of_the_wrong_form_is_answered(inside, tmp_path, line):
+    key = line.partition(":")[0]
+    others = "".join(text for text in SMALL.splitlines(keepends=True) if not text.startswith(f"{key}:"))
+    (tmp_path / "form.yaml").write_text(f"{others}{line}\n")
+    assert refusal(inside, "problem=form.yaml") == FORMS[line]
+
+
+def test_groups_with_nothing_below_them_are_left_out(tmp_path):
+    (tmp_path / "groups.yaml").write_text(f"{SMALL}parameters:\nequations:\ngrid:\nhold_out:\n")
+    register_resolvers()
+    choices = adopt_files([f"problem={tmp_path / 'groups.yaml'}"])
+    assert_meaningful(checked(plain(compose([*choices, "fidelity=smoke", "method=hmc"], None))))
+
+
+BROKEN = {
+    b"_target_: a.B\nx: 1\nx: 2\n": "is not valid YAML in line 3: x is there twice: keep one.",
+    b"a: [1\nb: 2\n": "is not valid YAML in line 2: expected ',' or ']', but got ':'.",
+    b"a: \xff\n": "is not a text file in UTF-8.",
+    b"a: \x01\n": "is not valid YAML: unacceptable character #x0001: special characters are not allowed",
+}
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_broken_file_in_a_folder_of_ones_own_is_named(inside, tmp_path, content):
+    path = tmp_path / "conf/problem/broken.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    found = refusal(inside, "--config-dir", str(tmp_path / "conf"), "problem=broken", "gold=null")
+    assert found == f"{path} {BROKEN[content]}"
+
+
+def test_a_problem_without_its_class_says_which_to_write(inside, tmp_path):
+    path = tmp_path / "conf/problem/bare.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(SMALL)
+    found = refusal(inside, "--config-dir", "conf", "problem=bare")
+    assert (
+        found == "problem._target_ is missing: write _target_: sciuq_runner.problems.user.UserProblem above the others."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 
 import pytest
@@ -221,10 +222,15 @@ def test_over_a_batch_of_members():
 MISTAKES = {
     "": "f is empty: write an expression such as u_t - D*u_xx.",
     " \n ": "f is empty: write an expression such as u_t - D*u_xx.",
-    "x^2": "f: '^' at column 2 is not understood: write ** for powers.",
+    "x^2": "f: '^' at column 2 is not understood: write ** for powers, such as u**3.",
     "x²": "f: '²' at column 2 is not understood: write **2 for a square.",
     "u_t − x": "f: '−' at column 5 is not understood: write the minus sign of the keyboard, -.",
     "2×x": "f: '×' at column 2 is not understood: write * for products.",
+    "k×u": "f: '×' at column 2 is not understood: write * for products.",
+    "k·u": "f: '·' at column 2 is not understood: write * for products.",
+    "k\u0387u": "f: '\u0387' at column 2 is not understood: write * for products.",
+    "k⋅u": "f: '⋅' at column 2 is not understood: write * for products.",
+    "k ∙ u": "f: '∙' at column 3 is not understood: write * for products.",
     "u_t = 0": "f: '=' at column 5 is not understood: bring all terms to one side.",
     "x +": "f: the expression ends at column 4, where a number, a name or ( should follow.",
     "sin(": "f: the expression ends at column 5, where a number, a name or ( should follow.",
@@ -254,8 +260,9 @@ MISTAKES = {
     "1 + min(x)": "f: 'min' at column 5 takes 2 arguments, got 1.",
     "1 + sni(x)": "f: 'sni' at column 5 is not a function (names stand without arguments, products with *): "
     "did you mean 'sin'?",
-    "ln(x)": "f: 'ln' at column 1 is not a function (names stand without arguments, products with *): "
-    "did you mean 'log'?",
+    "ln(x)": "f: 'ln' at column 1 is not a function: write log( ).",
+    "2*Log10(x)": "f: 'Log10' at column 3 is not a function: write log( )/log(10).",
+    "1 + pow(u, 3)": "f: 'pow' at column 5 is not a function: write ** for powers, such as u**3.",
     "EXP(x)": "f: 'EXP' at column 1 is not a function (names stand without arguments, products with *): "
     "did you mean 'exp'?",
     "1e999": "f: '1e999' at column 1 is too large: numbers go up to 1.8e308.",
@@ -462,8 +469,6 @@ def test_unknown_names(text, sentence):
         ("u_X", "u_x"),
         ("U", "u"),
         ("LAMBDA", "lambda"),
-        ("du_dx", "u_x"),
-        ("dudt", "u_t"),
         ("temp_xx", "temperature_xx"),
         ("Tempreature_x", "temperature_x"),
     ],
@@ -472,6 +477,96 @@ def test_a_derivative_may_be_meant(name, meant):
     fields = {"u": ("t", "x"), "temperature": ("x",)}
     with pytest.raises(ConfigError, match=rf"^f: '{name}' at column 3 is not known: did you mean '{meant}'\?$"):
         check_names(parse(f"2*{name}", "f"), {"t", "x", "lambda", "D"}, fields, "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake", "derivative"),
+    [
+        ("diff(u,x,x)", "'diff' at column 3 is not a function", "u_xx"),
+        ("diff(u, x, 2, t)", "'diff' at column 3 is not a function", "u_xxt"),
+        ("diff(2*u, x)", "'diff' at column 3 is not a function", "u_x and u_xx"),
+        ("Laplacian(temp)", "'Laplacian' at column 3 is not a function", "temp_y and temp_yy"),
+        ("grad(u)", "'grad' at column 3 is not a function", "u_x and u_xx"),
+        ("d2u_dx2", "'d2u_dx2' at column 3 is not known", "u_xx"),
+        ("d2u_dxdt", "'d2u_dxdt' at column 3 is not known", "u_xt"),
+        ("du_dx", "'du_dx' at column 3 is not known", "u_x"),
+        ("dudt", "'dudt' at column 3 is not known", "u_t"),
+        ("du_s_dx", "'du_s_dx' at column 3 is not known", "u_s_x"),
+        ("du/dx", "'du' at column 3 is not known", "u_x"),
+        ("d2u / dx**2", "'d2u' at column 3 is not known", "u_xx"),
+        ("d2u/dx^2", "'^' at column 9 is not understood", "u_xx"),
+        ("d^2u/dx^2", "'^' at column 4 is not understood", "u_xx"),
+        ("d(u)/dx", "'d' at column 3 is not a function", "u_x"),
+        ("∂²u/∂x²", "'∂' at column 3 is not understood", "u_xx"),
+        ("du/dz", "'du' at column 3 is not known", "u_x and u_xx"),
+        ("dud", "'dud' at column 3 is not known", None),
+        ("u.xx", "'.' at column 4 is not understood", "u_xx"),
+        ("u.value", "'.' at column 4 is not understood", "u_x and u_xx"),
+        ("u'", '"\'" at column 4 is not understood', "u_x and u_xx"),
+        ("temp''", '"\'" at column 7 is not understood', "temp_y and temp_yy"),
+        ("u″", "'″' at column 4 is not understood", "u_x and u_xx"),
+        ("∇²u", "'∇' at column 3 is not understood", "u_x and u_xx"),
+        ("Δu", "'Δu' at column 3 is not known", "u_x and u_xx"),
+    ],
+)
+def test_derivatives_of_other_notations(text, mistake, derivative):
+    with pytest.raises(ConfigError) as caught:
+        check_names(parse(f"2*{text}", "f", fields=FIELDS), {"t", "x"}, FIELDS, "f")
+    if derivative is None:
+        assert "derivatives are written" not in str(caught.value)
+    else:
+        assert str(caught.value) == f"f: {mistake}: derivatives are written like {derivative}."
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("u^3", "write ** for powers, such as u**3."),
+        ("du_dx = 0", "bring all terms to one side."),  # one mistake at a time, the one at the column that is named
+        ("x.xx", "names have no parts."),
+        ("sni(u)", "did you mean 'sin'?"),
+    ],
+)
+def test_other_mistakes_are_not_taken_for_derivatives(text, advice):
+    with pytest.raises(ConfigError, match=rf": {re.escape(advice)}$"):
+        parse(text, "f", fields=FIELDS)
+
+
+def test_where_there_are_no_fields_there_are_no_derivatives():
+    for text in ("diff(x, x)", "x'", "dx/dt", "∇x"):
+        with pytest.raises(ConfigError) as caught:
+            check_names(parse(text, "f"), {"x"}, {}, "f")
+        assert "derivatives" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["du" + " " * 9_000, "diff(" + " " * 9_000, "d" + "dx" * 4_000, "du/" + "dx9" * 3_000])
+def test_other_notations_cost_no_time(text):
+    start = time.process_time()
+    with pytest.raises(ConfigError):
+        check_names(parse(text, "f", fields=FIELDS), {"x"}, FIELDS, "f")
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("g - u", "'g' at column 1 is an equation"),
+        ("u + f", "'f' at column 5 is an equation"),
+        ("2*g_xt", "'g_xt' at column 3 is a derivative of the equation g"),
+    ],
+)
+def test_an_equation_cannot_be_used_in_an_equation(text, mistake):
+    with pytest.raises(ConfigError) as caught:
+        check_names(parse(text, "f"), {"x", "t"}, FIELDS, "f", equations=["f", "g"])
+    assert str(caught.value) == (
+        f"f: {mistake}, which cannot be used in another one or in itself: write out what it stands for."
+    )
+
+
+def test_a_parameter_may_begin_like_an_equation():
+    with pytest.raises(ConfigError, match=r"^f: 'g_0' at column 1 is not known: "):
+        check_names(parse("g_0*u", "f"), {"x"}, FIELDS, "f", equations=["g"])
+    check_names(parse("g_x*u", "f"), {"g_x"}, FIELDS, "f", equations=["g"])
 
 
 def test_a_parameter_must_not_look_like_a_derivative():
@@ -487,6 +582,7 @@ def test_names_that_can_be_declared():
         "sin": "problem.parameters=sin is a function in expressions: choose another name.",
         "a b": "problem.parameters='a b' cannot be used in expressions: a name has letters, digits and _ only.",
         "1x": "problem.parameters='1x' cannot be used in expressions: a name has letters, digits and _ only.",
+        "k·u": "problem.parameters='k·u' cannot be used in expressions: a name has letters, digits and _ only.",
         "": "problem.parameters='' cannot be used in expressions: a name has letters, digits and _ only.",
     }.items():
         with pytest.raises(ConfigError) as caught:

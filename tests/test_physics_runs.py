@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sciuq_runner.problems.user_description import PREDICTED_COLUMNS
 
 from sciuq_runner.results import read_results
 from tests.conftest import read_metrics, run_folders, start
@@ -66,7 +67,7 @@ def test_points_in_a_file_are_predicted(finished, tmp_path):
     with pytest.raises(SystemExit) as ended:
         predict([str(folder), str(points), "-o", str(out), "--quantity", "f"])
     assert not ended.value.code
-    assert {"t", "x", "mean", "std", "cal_lower", "cal_upper"} <= set(pd.read_csv(out).columns)
+    assert set(pd.read_csv(out).columns) == {"t", "x", *PREDICTED_COLUMNS}
 
 
 def test_copies_of_a_reading_calibrate_as_one(finished):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 import pytest
 from annotated_types import Ge
@@ -12,6 +12,7 @@ from sciuq_runner.assembly import assemble
 from sciuq_runner.composition import compose, expand, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.methods.base import Method
+from sciuq_runner.problem import Problem
 from sciuq_runner.schema import Positive, build, check, construct, locate
 
 register_resolvers()
@@ -108,3 +109,86 @@ def test_a_sweep_is_expanded_to_its_jobs():
     preset = expand(["experiment=paper/function_known", "seed=7"], None)
     assert ["method=dens", "experiment=paper/function_known", "seed=7"] in preset
     assert {job[-1] for job in preset} == {"seed=7"}
+
+
+@dataclass(frozen=True)
+class Inner:
+    width: int = 3
+
+
+@dataclass(frozen=True)
+class Groups:
+    needed: dict[str, Any]
+    values: dict[str, list[float]] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    title: str = ""
+    shown: bool = True
+    inner: Inner = Inner()
+    maybe: dict[str, Any] | None = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"needed": 21}, "problem.needed=21 is not valid: it should be names with values (a: b)."),
+        ({"needed": None}, "problem.needed has no value: it should be names with values (a: b)."),
+        ({"names": "t, x"}, "problem.names='t, x' is not valid: it should be a list in square brackets: write [t, x]."),
+        ({"names": "{x}"}, "problem.names='{x}' is not valid: it should be a list in square brackets."),
+        ({"names": None}, "problem.names has no value: it should be a list in square brackets."),
+        ({"values": {"x": 0}}, "problem.values.x=0 is not valid: it should be a list in square brackets."),
+        ({"values": {"x": [0, "b"]}}, "problem.values.x=[0, 'b'] is not valid: it should be a valid number."),
+        ({"title": 3}, "problem.title=3 is not valid: it should be a text."),
+        ({"shown": "perhaps"}, "problem.shown='perhaps' is not valid: it should be true or false."),
+        ({"inner": 3}, "problem.inner=3 is not valid: it should be names with values (a: b)."),
+        (
+            {"needed": {True: ["x"]}},
+            "problem.needed has a name that YAML reads as True: put the name in quotes, such as 'on'.",
+        ),
+        (
+            {"values": {False: [0.0]}},
+            "problem.values has a name that YAML reads as False: put the name in quotes, such as 'off'.",
+        ),
+        ({"needed": {1: 0}}, "problem.needed has a name that YAML reads as 1: put the name in quotes, such as '1'."),
+        ({True: 0}, "problem has a name that YAML reads as True: put the name in quotes, such as 'on'."),
+        (
+            {"inner": {2.5: 0}},
+            "problem.inner has a name that YAML reads as 2.5: put the name in quotes, such as '2.5'.",
+        ),
+    ],
+)
+def test_mistakes_of_form_are_answered_in_plain_words(values, sentence):
+    with pytest.raises(ConfigError) as caught:
+        construct(Groups, {"needed": {}, **values}, "problem")
+    assert str(caught.value) == sentence
+
+
+def test_a_group_with_nothing_below_it_counts_as_left_out():
+    made = construct(Groups, {"needed": {}, "values": None, "inner": None, "maybe": None}, "problem")
+    assert made == Groups({}, maybe=None)  # where None has a meaning, it keeps it
+
+
+def test_a_long_value_is_not_shown_in_full():
+    with pytest.raises(ConfigError) as caught:
+        check(["reading"] * 1000, dict[str, Any], "problem.grid")
+    assert len(str(caught.value)) < 300
+    assert str(caught.value).endswith(" ... is not valid: it should be names with values (a: b).")
+
+
+@pytest.mark.parametrize(
+    ("node", "sentence"),
+    [
+        (
+            {"coordinates": {"x": [0, 1]}, "unknowns": {"u": ["x"]}},
+            "problem._target_ is missing: write _target_: sciuq_runner.problems.user.UserProblem above the others.",
+        ),
+        (
+            {"n_train": 3},
+            "problem._target_ is missing: write _target_: module.ClassName, the class that it describes.",
+        ),
+        (["a"], "problem should be names with values (a: b), with _target_: module.ClassName first."),
+    ],
+)
+def test_without_a_class_the_sentence_says_which_to_write(node, sentence):
+    with pytest.raises(ConfigError) as caught:
+        build(node, "problem", Problem)
+    assert str(caught.value) == sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +30,11 @@ from sciuq_runner.optim import STRIDE
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target import Target
 
+log = logging.getLogger(__name__)
+
+FIRST_STEP = 1e-4
+"""Where a step size that adapts begins."""
+
 
 @dataclass(frozen=True)
 class LD(Method):
@@ -41,7 +47,7 @@ class LD(Method):
     Without correction the samples carry a bias that vanishes with ``step_size``. ``adjusted`` accepts or rejects every
     step (Metropolis-adjusted Langevin, which is HMC with one leapfrog step) with a step size adapted in burn-in
     towards ``target_accept``, and has none. Learned scales are drawn from their conditionals after every step; with
-    ``adjusted`` that of the prior moves as in HMC too.
+    ``adjusted`` that of the prior moves as in HMC too. Without a ``step_size``, it is :func:`cautious_step`.
     """
 
     draws_priors: ClassVar[bool] = True
@@ -50,7 +56,7 @@ class LD(Method):
     n_burn: Annotated[int, Ge(0)] = 5000
     n_samples: Count = 1000
     thin: Count = 1
-    step_size: Positive = 1e-4
+    step_size: Positive | None = 1e-4
     adjusted: bool = False
     target_accept: Fraction = 0.57
     compile: CompileChoice = "auto"
@@ -71,7 +77,8 @@ class LD(Method):
         log_density = InPieces(
             lambda at, *picks: target.log_density(at, target.as_batch(picks)), target.pieces(self.n_chains)
         )
-        move = MaybeCompiled(partial(langevin, log_density, target.n_weights, self.step_size), compiled)
+        step_size = self.step_size or cautious_step(target.log_density, theta)
+        move = MaybeCompiled(partial(langevin, log_density, target.n_weights, step_size), compiled)
         burn, stride = (1, 1) if learns else (STRIDE, self.thin)  # scales are drawn after every step
 
         def advance(count: int) -> None:
@@ -100,11 +107,37 @@ class LD(Method):
             n_samples=self.n_samples,
             thin=self.thin,
             n_leapfrog=1,
-            step_size=math.sqrt(self.step_size),
+            step_size=math.sqrt(self.step_size or FIRST_STEP),
             target_accept=self.target_accept,
             jitter=0.0,
             compile=self.compile,
         )
+
+
+def cautious_step(log_density: BatchedFunction, theta: Tensor) -> float:
+    r"""A tenth of the longest step at which Langevin dynamics is stable where chains start.
+
+    Along a direction of curvature :math:`\lambda` a step multiplies distances by :math:`1 - \epsilon \lambda / 2`, so
+    that :math:`\epsilon < 4 / \lambda` for the largest one. Curvatures grow on the way: hence the tenth, with which the
+    variance of a Gaussian in its narrowest direction is a ninth too large.
+    """
+    step = 0.4 / largest_curvature(log_density, theta)
+    if not math.isfinite(step):
+        raise RunError("No step size can be found where the chains start: give method.step_size.")
+    log.info("Steps of size %.2g, a tenth of what the curvature where chains start allows (method.step_size).", step)
+    return step
+
+
+def largest_curvature(log_density: BatchedFunction, theta: Tensor, n_iterations: int = 30) -> float:
+    """The largest eigenvalue, in size, of the Hessian of the log density over all chains, by power iteration."""
+    with torch.enable_grad():
+        leaf = theta.detach().requires_grad_(True)
+        (gradient,) = torch.autograd.grad(log_density(leaf).sum(), leaf, create_graph=True)
+        vector = torch.randn(theta.shape, generator=Generator().manual_seed(0)).to(theta)
+        for _ in range(n_iterations):
+            vector = vector / vector.norm(dim=1, keepdim=True)
+            (vector,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
+    return vector.norm(dim=1).max().item()
 
 
 def langevin(

@@ -14,6 +14,7 @@ from sciuq_runner.autodiff import value_and_grad
 from sciuq_runner.errors import RunError
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
+from sciuq_runner.methods.ld import cautious_step
 from sciuq_runner.optim import cosine_cycles
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target import Target
@@ -29,7 +30,8 @@ class SGLD(Method):
 
     In each of ``n_cycles`` the step size falls from ``step_size`` to ``final_step_size`` along a half cosine, and only
     the last ``sampled_share`` of a cycle is sampled; with 1 cycle and equal step sizes it is constant. ``batch_size``
-    null uses all readings. Learned scales move with theta, as logarithms.
+    null uses all readings. Learned scales move with theta, as logarithms. Without a ``step_size``, it is
+    :func:`cautious_step`, and without a ``final_step_size`` a tenth of it.
     """
 
     n_chains: Count = 4
@@ -37,8 +39,8 @@ class SGLD(Method):
     n_steps: Count = 10_000
     n_samples: Count = 1000
     batch_size: Count | None = 16
-    step_size: Positive = 1e-4
-    final_step_size: Positive = 1e-5
+    step_size: Positive | None = 1e-4
+    final_step_size: Positive | None = 1e-5
     n_cycles: Count = 4
     sampled_share: Fraction = 0.5
 
@@ -60,7 +62,8 @@ class SGLD(Method):
         theta = target.init_chains(self.n_chains, generator, self.batch_size)
         samples = theta.new_zeros(per_chain, *theta.shape)
         state = loop.track({"theta": theta, "velocity": torch.zeros_like(theta), "samples": samples}, generator)
-        rate = cosine_cycles(self.n_steps, self.n_cycles, self.step_size, self.final_step_size)
+        first = self.step_size or self.cautious_step(target, theta)
+        rate = cosine_cycles(self.n_steps, self.n_cycles, first, self.final_step_size or 0.1 * first)
 
         def step(size: float) -> None:
             value, gradient = self.gradient(target, state["theta"], generator)
@@ -70,7 +73,7 @@ class SGLD(Method):
             loop.show(log_density=value.mean().item(), step_size=size)
 
         for _ in loop.steps("burn-in", self.n_burn):
-            step(self.step_size)
+            step(first)
         for count in loop.steps("sampling", self.n_steps):
             step(rate(count))
             if count in chosen:
@@ -78,6 +81,11 @@ class SGLD(Method):
         taken = sum(step < loop.done.get("sampling", 0) for step in chosen)
         state["samples"] = state["samples"][:taken]
         return chain_posterior(state, loop, self.n_chains)
+
+    def cautious_step(self, target: Target, theta: Tensor) -> float:
+        """That of a mini-batch where there are such, with random numbers of its own."""
+        batch = None if self.batch_size is None else target.draw_batch(self.batch_size, Generator().manual_seed(0))
+        return cautious_step(lambda at: target.log_density(at, batch), theta)
 
     def gradient(self, target: Target, theta: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Stochastic log density and gradient of every chain."""

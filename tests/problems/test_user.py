@@ -228,6 +228,21 @@ def test_test_readings_and_conditions_at_one_point(base, tmp_path):
     assert data["left"].train.x.tolist() == [[0, -1]]
 
 
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"value": 0, "repeat": {"x": [-1, 1]}, "noise": "exact"},
+        {"value": 0, "at": {"t": 0}, "points": 7, "noise": "exact"},
+        {"file": "q.npz", "columns": {"u": "q"}, "at": {"t": 0}, "noise": 0.1},
+    ],
+)
+def test_a_field_is_predicted_everywhere_wherever_it_is_read(base, tmp_path, known):
+    """An equation that is a condition is judged where it holds, the field itself on the whole grid."""
+    data = problem(tmp_path, changed(base, {"observed.u": known})).dataset(np.random.default_rng(0))["u"]
+    assert len(data.test) == 30
+    assert len(data.reference) == 30
+
+
 def test_true_noise_makes_test_readings(base, tmp_path):
     student = {"kind": "learned", "family": "student_t", "degrees_of_freedom": 6, "reference": 0.3}
     node = changed(base, {"observed.u.noise": student, "grid": {"t": 41, "x": 41}})
@@ -368,6 +383,29 @@ def test_the_first_example_runs(inside, tmp_path):
 
 
 @pytest.mark.cli
+def test_planes_of_three_coordinates_are_drawn(cli, tmp_path):
+    """Where a slice fixes one of them, as lines are where it fixes all but one."""
+    write(
+        tmp_path,
+        """
+coordinates: {t: [0, 1], x: [0, 1], y: [0, 1]}
+unknowns: {u: [t, x, y]}
+observed:
+  u: {value: "t + x*y", points: 30, noise: 0.1}
+exact: {u: "t + x*y"}
+grid: {t: 3, x: 5, y: 4}
+slices: {end: {t: 1}, edge: {t: 1, x: 0}}
+""",
+    )
+    found = cli("problem=mine.yaml", "method=dens", "fidelity=smoke", "tracking=none")
+    assert found.returncode == 0, found.stdout + found.stderr
+    (folder,) = run_folders(tmp_path)
+    figures = {path.name for path in (folder / "figures").glob("*.png")}
+    assert {"u_end_maps.png", "u_edge_bands.png"} <= figures
+    assert "u_maps.png" not in figures
+
+
+@pytest.mark.cli
 def test_readings_alone_are_enough(cli, tmp_path):
     """Without any truth there are no metrics, but predictions and figures."""
     write(tmp_path, SIMPLE)
@@ -376,6 +414,7 @@ def test_readings_alone_are_enough(cli, tmp_path):
     assert found.returncode == 0, found.stdout + found.stderr
     (folder,) = run_folders(tmp_path)
     assert check_run(folder, {"u"}, set())["u"] == {}
+    assert "There are no metrics: the problem names no truth" in found.stdout
     assert (folder / "figures" / "u_bands.png").is_file()
 
 

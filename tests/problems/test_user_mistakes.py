@@ -17,6 +17,8 @@ def spoil(folder: Path) -> None:
     (folder / "mine.yaml").write_text("coordinates:\n")
     (folder / "nan.csv").write_text("t,x,u\n0,0,1\n0.5,0,nan\n")
     (folder / "text.csv").write_text("t,x,u\n0,0,1\n0.5,0,warm\n")
+    (folder / "huge.csv").write_text("t,x,u\n0,0,1\n0.5,0,-1e39\n")
+    save(folder / "huge.npz", t=np.zeros(2), x=np.zeros(2), u=np.array([1.0, 1e300]))
     (folder / "empty.csv").write_text("")
     (folder / "header.csv").write_text("t,x,u\n")
     (folder / "twice.csv").write_text("t,x,u,u\n0,0,1,1\n")
@@ -38,7 +40,10 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
     ({"coordinates.value": [0, 1]}, "problem.coordinates.value cannot be told apart in derivatives: rename it."),
     ({"coordinates.xx": [0, 1]}, "problem.coordinates.xx cannot be told apart in derivatives: rename it."),
     ({"coordinates": {}}, "problem needs at least one of coordinates and one of unknowns."),
-    ({"coordinates": {True: [0, 1]}}, "problem.coordinates={True: [0, 1]} is not valid: it should be a valid string."),
+    (
+        {"coordinates": {True: [0, 1]}},
+        "problem.coordinates has a name that YAML reads as True: put the name in quotes, such as 'on'.",
+    ),
     ({"coordinates.x": [1, -1]}, "problem.coordinates.x=[1.0, -1.0] should be a range [low, high] with low < high."),
     (
         {"coordinates.x": [0, 1, 2]},
@@ -49,9 +54,12 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
         {"coordinates.x": [0, float("inf")]},
         "problem.coordinates.x=[0, inf] is not valid: it should be a finite number.",
     ),
-    ({"coordinates.x": 1}, "problem.coordinates.x=1 is not valid: it should be a valid list."),
+    ({"coordinates.x": 1}, "problem.coordinates.x=1 is not valid: it should be a list in square brackets."),
     ({"unknowns.u": ["t", "z"]}, "problem.unknowns.u: z is no coordinate: choose one of t, x"),
-    ({"unknowns.u": "t, x"}, "problem.unknowns.u='t, x' is not valid: it should be a valid list."),
+    (
+        {"unknowns.u": "t, x"},
+        "problem.unknowns.u='t, x' is not valid: it should be a list in square brackets: write [t, x].",
+    ),
     (
         {"unknowns.u": []},
         "problem.unknowns.u=[] should name the coordinates of the field, each once: an unknown number "
@@ -146,7 +154,7 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
         "problem.equations.heat: '=' at column 5 is not understood: bring all terms to one side.",
     ),
     ({"equations.heat": ""}, "problem.equations.heat is empty: write an expression such as u_t - D*u_xx."),
-    ({"equations.heat": ["u_t"]}, "problem.equations.heat=['u_t'] is not valid: it should be a valid string."),
+    ({"equations.heat": ["u_t"]}, "problem.equations.heat=['u_t'] is not valid: it should be a text."),
     ({"equations.heat": "2*x + k"}, "problem.equations.heat='2*x + k' uses no field: write an expression of u, q."),
     ({"equations.heat": 0}, "problem.equations.heat=0 uses no field: write an expression of u, q."),
     ({"equations.heat": "u_t/(D - 0.1) + k*q"}, "problem.equations.heat: '/' at column 4 divides by zero."),
@@ -205,7 +213,7 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
     ({"observed.left.at": {"x": -2}}, "problem.observed.left: x=-2 is outside of the range [-1, 1] of x."),
     (
         {"observed.left.at": {"x": "left"}},
-        "problem.observed.left.at={'x': 'left'} is not valid: it should be a valid number.",
+        "problem.observed.left.at.x='left' is not valid: it should be a valid number.",
     ),
     (
         {"observed.left.repeat": {"x": [0]}},
@@ -230,6 +238,34 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
     (
         {"observed.u.noise": "heteroskedastic"},
         "problem.observed.u.noise.kind='heteroskedastic' is not valid: did you mean 'heteroscedastic'?",
+    ),
+    (
+        {"equations.left": "heat - u"},
+        "problem.equations.left: 'heat' at column 1 is an equation, which cannot be used in another one or in itself: "
+        "write out what it stands for.",
+    ),
+    (
+        {"equations.left": "diff(u, x, x)"},
+        "problem.equations.left: 'diff' at column 1 is not a function: derivatives are written like u_xx.",
+    ),
+    ({"observed.u.noise": "unknown"}, "problem.observed.u.noise: noise of an unknown scale is of kind learned."),
+    (
+        {"observed.q.noise": {"kind": "learned", "group": "prior"}},
+        "problem.observed.q.noise.group should have another name than 'prior', under which the scale of the weights is "
+        "found: q_noise, say.",
+    ),
+    (
+        {"coordinates.std": [0, 1]},
+        "problem.coordinates.std is the name of a column of predictions: rename it.",
+    ),
+    (
+        {"observed.u.columns": {"u": "x"}},
+        "problem.observed.u.columns: the column 'x' cannot be x and u at once: name the column of each.",
+    ),
+    (
+        {"observed.u.file": "~nobody_of_that_name/u.csv"},
+        "problem: file=~nobody_of_that_name/u.csv is in the home folder of a user who is not known here: write the "
+        "whole path.",
     ),
     ({"observed.u.noise": "0.1"}, "problem.observed.u.noise='0.1' is a text: write the number without quotes."),
     ({"observed.u.noise": [0.1]}, "problem.observed.u.noise.scale=[0.1] is not valid: it should be a valid number."),
@@ -279,13 +315,23 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
     ),
     (
         {"observed.u.columns": {"u": 3}},
-        "problem.observed.u.columns={'u': 3} is not valid: it should be a valid string.",
+        "problem.observed.u.columns.u=3 is not valid: it should be a text.",
     ),
     ({"observed.u.file": "q.npz"}, "problem.observed.u: q.npz has no array t: choose one of q, x"),
     ({"observed.u.file": "nan.csv"}, "problem.observed.u: nan.csv has nan in line 3, column u: remove the line."),
     (
         {"observed.u.file": "text.csv"},
         "problem.observed.u: text.csv has 'warm' in line 3, column u: it should be a number.",
+    ),
+    (
+        {"observed.u.file": "huge.csv"},
+        "problem.observed.u: huge.csv has -1e39 in line 3, column u: its square is more than single precision holds: "
+        "write it in other units.",
+    ),
+    (
+        {"observed.u.file": "huge.npz"},
+        "problem.observed.u: huge.npz: u has a value of 1e+300: its square is more than single precision holds: write "
+        "it in other units.",
     ),
     ({"observed.u.file": "empty.csv"}, "problem.observed.u: empty.csv is empty: is the file complete?"),
     ({"observed.u.file": "header.csv"}, "problem.observed.u: header.csv has a header and no rows: add at least one."),
@@ -322,7 +368,7 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
     ({"slices.end": {"y": 1}}, "problem.slices.end: y is no coordinate: choose one of t, x"),
     ({"slices.end": {"t": 2}}, "problem.slices.end: t=2 is outside of the range [0, 1] of t."),
     ({"slices.end": {}}, "problem.slices.end is empty: name coordinates and their values, such as t: 1."),
-    ({"slices.end": 1}, "problem.slices.end=1 is not valid: it should be a valid dictionary."),
+    ({"slices.end": 1}, "problem.slices.end=1 is not valid: it should be names with values (a: b)."),
     ({"slices.id": {"t": 1}}, "problem.slices.id: choose another name, of letters, digits and _."),
     ({"probe.w": [0]}, "problem.probe.w is neither a field nor an equation: choose one of flux, heat, left, q, u"),
     ({"probe.u": [0.5]}, "problem.probe.u=[0.5] should be one point: [t, x]."),
@@ -351,7 +397,10 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
         },
         "problem.hold_out sets readings aside, and no quantity is read from a file: leave it out.",
     ),
-    ({"parameters": None}, "problem.parameters=None is not valid: it should be a valid dictionary."),
+    (  # nothing below a key is as good as no key
+        {"parameters": None},
+        "problem.equations.heat: 'k' at column 16 is not known: choose one of D, e, pi, q, t, u, x",
+    ),
     ({"equation": {}}, "problem.equation is not a setting of problem: did you mean 'equations'?"),
     ({"observed": ...}, "problem.observed is missing."),
 ]
@@ -393,3 +442,16 @@ def test_the_program_refuses_a_file_in_one_sentence_and_leaves_nothing(cli, tmp_
     assert found.stderr.startswith("sciuq-run: ")
     assert sentence in found.stderr
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"observed.heat.points": 10**12}, "problem.observed.heat.points=1000000000000"),
+        ({"grid": {"t": 10**6, "x": 10**6}}, "problem.grid"),
+    ],
+)
+def test_points_that_no_memory_holds_are_refused_before_they_are_made(base, tmp_path, changes, key):
+    with pytest.raises(ConfigError) as found:
+        problem(tmp_path, changed(base, changes)).dataset(np.random.default_rng(0))
+    assert str(found.value).startswith(f"{key} is too large for the memory: 1000000000000 points take about 9")
