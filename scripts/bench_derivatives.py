@@ -9,8 +9,9 @@ that methods see, with the linear part of the residual taken as a whole, as in e
 is that under ``torch.compile``, as it runs where this pays. Goals: with 8 members at least 4 times faster than
 nested, and never slower than it. At the end the growth of cost with points and with members: 1 is linear.
 
-Seen on two cores with 8 members, compiled, in three runs: 24 to 30, 15, 7 and 3.3 to 3.7 times faster with 32, 128,
-500 and 2000 points. With 2000, six of ten ms are products with the 50 x 50 matrix: nine (value, slope and sum, and
+Seen on two cores with 8 members, compiled, in three runs: 14 to 16, 10 to 12, 6 to 7 and 4.2 to 4.6 times faster with
+32, 128, 500 and 2000 points; with 1 member 2.5 to 3.6 times. With 2000 points, gradients are taken in eight pieces that
+fit into the caches; some two thirds of their time are products with the 50 x 50 matrix: nine (value, slope and sum, and
 twice as many for the gradient), of which nested needs twelve.
 """
 
