@@ -406,9 +406,9 @@ def test_command_lines_are_refused_or_understood(tmp_path, monkeypatch, capsys):
 SMALL = "coordinates: {x: [0, 1]}\nunknowns: {u: [x]}\nobserved:\n  u: {value: 0, points: 5, noise: 0.1}\n"
 HELP = "name a YAML file, or a problem that sciuq-run --help lists."
 NAMED = {
-    "./mine": "problem=./mine is not there: did you mean 'problem=./mine.yaml'?",
-    "mine": "problem=mine is not there: did you mean 'problem=mine.yaml'?",
-    "mine.yml": "problem=mine.yml is not there: did you mean 'problem=mine.yaml'?",
+    "./alone": "problem=./alone is not there: did you mean 'problem=./alone.yaml'?",
+    "alone": "problem=alone is not there: did you mean 'problem=alone.yaml'?",
+    "alone.yml": "problem=alone.yml is not there: did you mean 'problem=alone.yaml'?",
     "sub/my": "problem=sub/my is not there: did you mean 'problem=sub/my.yaml'?",
     "sub/wärme": "problem=sub/wärme is not there: did you mean 'problem=sub/wärme.yaml'?",
     "sub/none": f"problem=sub/none is not there: {HELP}",
@@ -417,7 +417,7 @@ NAMED = {
     "~nobody_at_all/x.yaml": "problem=~nobody_at_all/x.yaml",
     "./p.json": "problem=./p.json is not a YAML file: describe the problem in a file that ends with .yaml.",
     "none.json": "problem=none.json is not a YAML file: describe the problem in a file that ends with .yaml.",
-    "mine.json": "problem=mine.json is not a YAML file: did you mean 'problem=mine.yaml'?",
+    "alone.json": "problem=alone.json is not a YAML file: did you mean 'problem=alone.yaml'?",
     "folder.yaml": "problem=folder.yaml is a folder: name a YAML file.",
     "sub/": "problem=sub/ is a folder: name a YAML file.",
 }
@@ -428,7 +428,7 @@ def named(tmp_path: Path) -> Path:
     """Problems under several names."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "folder.yaml").mkdir()
-    for name in ("mine.yaml", "Y.YAML", "wärme.yaml", "日本.yml", "sub/my.yaml", "sub/wärme.yaml"):
+    for name in ("alone.yaml", "Y.YAML", "wärme.yaml", "日本.yml", "sub/my.yaml", "sub/wärme.yaml"):
         (tmp_path / name).write_text(SMALL)
     (tmp_path / "p.json").write_text("{}")
     return tmp_path
@@ -448,7 +448,7 @@ def test_what_is_meant_as_a_file_is_answered_as_a_file(inside, named, value):
     assert refusal(inside, f"problem={value}").startswith(NAMED[value])
 
 
-@pytest.mark.parametrize("value", ["./Y.YAML", "wärme.yaml", "日本.yml", "'mine.yaml'"])
+@pytest.mark.parametrize("value", ["./Y.YAML", "wärme.yaml", "日本.yml", "'alone.yaml'"])
 def test_a_file_may_have_any_name(inside, named, value):
     found = inside(f"problem={value}", "--cfg", "job")
     assert found.status == 0, found.err
