@@ -21,6 +21,7 @@ from sciuq_runner.problem import Array, Dataset, QuantityData, Readings
 
 from .user_description import Description  # relative for mypy, as there
 from .user_settings import DRIFT, Source
+from .user_units import advice_on_units
 
 GRID_SIZE = {1: 201, 2: 41}
 """Points of the test grid along each coordinate, by their number; some 2000 in all beyond two."""
@@ -46,6 +47,15 @@ class UserProblem(Description):
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
         return {name: self.quantity(name, rng) for name in self.quantities}
+
+    def advice(self, dataset: Dataset) -> list[str]:
+        return advice_on_units(
+            {
+                **{name: np.array(bounds) for name, bounds in self.domain.items()},
+                **{name: dataset[name].train.y for name in self.fields if len(dataset[name].train)},
+            },
+            self.scales,
+        )
 
     def quantity(self, name: str, rng: np.random.Generator) -> QuantityData:
         """Everything known about one quantity."""
@@ -172,7 +182,7 @@ class UserProblem(Description):
         calibration, validation, train = np.split(rng.permutation(count), cuts)
         rows = [part + count * rng.integers(copies, size=len(part)) for part in (calibration, validation)]
         rest = np.concatenate([np.sort(train) + count * k for k in range(copies)])
-        drift = self.sources[name].drift or DRIFT
+        drift = self.sources[name].drift or DRIFT * self.unit_of(name).scale
         return Readings(x[rest], y[rest], copies, drift), *(Readings(x[part], y[part]) for part in rows)  # type: ignore
 
     def evaluate(self, quantity: str, expression: Expression, x: Array, label: str) -> Array:

@@ -13,7 +13,7 @@ from pydantic import FiniteFloat
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.expressions import Expression, check_names, derivative_of
 from sciuq_runner.fields import order_of
-from sciuq_runner.problem import FieldSpec, Noise, Parameter, Problem
+from sciuq_runner.problem import FieldSpec, Noise, Parameter, Problem, Unit
 
 from .user_settings import (  # relative: so mypy, which knows this folder by its place in the tree, follows it
     Equation,
@@ -32,6 +32,7 @@ from .user_settings import (  # relative: so mypy, which knows this folder by it
     read_ranges,
     read_slices,
     read_source,
+    read_units,
 )
 
 UNOBSERVED, PRIOR_SCALE = Noise("exact", 1.0), "prior"
@@ -42,7 +43,7 @@ PREDICTED_COLUMNS = (
 """What stands beside the coordinates of points in a table of predictions."""
 
 PARTS = (
-    *("domain", "fields", "scalars", "numbers", "physics", "sources", "noise", "held"),
+    *("domain", "scales", "fields", "scalars", "numbers", "physics", "sources", "noise", "held"),
     *("truth", "tests", "sizes", "lines", "probes"),
 )
 """What the file says, in the order in which one part needs another."""
@@ -57,6 +58,7 @@ class Description(Problem):
     - ``equations``: further quantities as expressions of fields, derivatives (``u_xx``), parameters and coordinates;
     - ``observed``: for fields and equations, where readings come from and how noisy they are;
     - ``exact`` and ``test``: what is known of the truth, for metrics and figures only;
+    - ``units``: what counts as one, of coordinates, fields and equations;
     - ``grid``: points of the test grid along each coordinate; ``slices``: lines of it to judge and draw by themselves;
     - ``probe``: quantities whose prior and posterior at one point are drawn;
     - ``hold_out``: readings of every file set aside for calibration and validation.
@@ -72,6 +74,7 @@ class Description(Problem):
     equations: dict[str, Any] = field(default_factory=dict)
     exact: dict[str, Any] = field(default_factory=dict)
     test: dict[str, Any] = field(default_factory=dict)
+    units: dict[str, Any] = field(default_factory=dict)
     grid: dict[str, Any] = field(default_factory=dict)
     slices: dict[str, Any] = field(default_factory=dict)
     probe: dict[str, Any] = field(default_factory=dict)
@@ -79,6 +82,14 @@ class Description(Problem):
     file: str = ""
 
     calibration_setting: ClassVar[str] = "problem.hold_out.calibration"
+    synonyms: ClassVar[Mapping[str, str]] = {  # what others call them
+        **dict.fromkeys(("fields", "variables", "functions"), "unknowns"),
+        **dict.fromkeys(("domain", "geometry", "ranges"), "coordinates"),
+        **dict.fromkeys(("data", "readings", "observations", "measurements"), "observed"),
+        **dict.fromkeys(("pde", "ode", "residuals", "physics"), "equations"),
+        **dict.fromkeys(("params", "coefficients", "priors"), "parameters"),
+        **dict.fromkeys(("solution", "truth", "reference"), "exact"),
+    }
 
     def __post_init__(self) -> None:
         """Read every part once, so that a mistake is found before any work."""
@@ -109,7 +120,24 @@ class Description(Problem):
                     f"problem.unknowns.{name}={needs} should name the coordinates of the field, each once: "
                     "an unknown number belongs under problem.parameters."
                 )
-        return {name: FieldSpec(tuple(needs)) for name, needs in found.items()}
+        return {
+            name: FieldSpec(tuple(needs), 1, self.unit_of(name), tuple(self.unit_of(item) for item in needs))
+            for name, needs in found.items()
+        }
+
+    @cached_property
+    def scales(self) -> Mapping[str, Unit]:
+        """The units, read."""
+        known = [*self.coordinates, *self.unknowns, *self.equations]
+        for name in self.units:
+            if name not in known:
+                advice = nearest(str(name), known)
+                raise ConfigError(f"problem.units.{name} is neither a coordinate nor a field nor an equation: {advice}")
+        return read_units(self.units, self.equations, "problem.units")
+
+    def unit_of(self, name: str) -> Unit:
+        """What counts as one of a coordinate, a field or an equation."""
+        return self.scales.get(name, Unit())
 
     @property
     def direct(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -205,7 +233,10 @@ class Description(Problem):
     @cached_property
     def noise(self) -> Mapping[str, Noise]:
         settings = self.noise_settings
-        found = {name: settings[name].build() if name in settings else UNOBSERVED for name in self.quantities}
+        found = {
+            name: settings[name].build(self.unit_of(name).scale) if name in settings else UNOBSERVED
+            for name in self.quantities
+        }
         check_shared_scales(found, "problem.observed")
         for name, noise in found.items():
             if noise.kind == "learned" and (noise.group or name) == PRIOR_SCALE:

@@ -15,12 +15,12 @@ from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.expressions import Expression, check_name, check_names, derivative_of, parse
 from sciuq_runner.fields import VALUE
 from sciuq_runner.linear import combined
-from sciuq_runner.problem import Array, InverseGamma, Noise, Parameter
+from sciuq_runner.problem import Array, InverseGamma, Noise, Parameter, Unit
 from sciuq_runner.schema import Count, Positive, check, construct
 
-EXACT_SCALE, FIRST_SCALE, DRIFT = 0.01, 0.1, 0.05
-"""How far exact conditions may be missed, where learned noise starts, and how alike a quantity is at points that share
-a reading, unless the file says otherwise."""
+EXACT_SCALE, FIRST_SCALE, HYPER_SCALE, DRIFT = 0.01, 0.1, 10.0, 0.05
+"""How far exact conditions may be missed, where learned noise starts and its hyperprior, and how alike a quantity is at
+points that share a reading: in the unit of the quantity, unless the file says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +81,15 @@ class NoiseSettings:
     family: Literal["gaussian", "student_t"] = "gaussian"
     degrees_of_freedom: Annotated[float, Gt(2)] = 5.0
     shape: Positive = 2.0
-    hyper_scale: Positive = 10.0
+    hyper_scale: Positive | None = None
     group: str = ""
     reference: Positive | None = None
 
-    def build(self) -> Noise:
-        default = EXACT_SCALE if self.kind == "exact" else FIRST_SCALE
-        hyperprior = InverseGamma(self.shape, self.hyper_scale)
-        return Noise(self.kind, self.scale or default, self.family, self.degrees_of_freedom, hyperprior, self.group)
+    def build(self, unit: float = 1.0) -> Noise:
+        """The same as the target knows it; what is not said is so in the ``unit`` of the quantity."""
+        scale = self.scale or unit * (EXACT_SCALE if self.kind == "exact" else FIRST_SCALE)
+        hyperprior = InverseGamma(self.shape, self.hyper_scale or HYPER_SCALE / unit**2)
+        return Noise(self.kind, scale, self.family, self.degrees_of_freedom, hyperprior, self.group)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Array | None, Array]:
         """The standard deviation of the noise, where it is known, and draws of it, both ``[n, 1]``; none where not."""
@@ -99,6 +100,14 @@ class NoiseSettings:
             return np.full((n, 1), scale), scale * rng.standard_normal((n, 1))
         nu = self.degrees_of_freedom
         return np.full((n, 1), scale * np.sqrt(nu / (nu - 2))), scale * rng.standard_t(nu, (n, 1))
+
+
+@dataclass(frozen=True)
+class UnitSettings:
+    """``units:`` of a coordinate or a field; a plain number is the scale. See :class:`Unit`."""
+
+    scale: Annotated[FiniteFloat, Gt(0)] = 1.0
+    offset: FiniteFloat = 0.0
 
 
 FAMILY = ("kind", "scale", "family", "degrees_of_freedom")
@@ -334,6 +343,18 @@ def read_hold_out(values: Mapping[str, Any], sources: Mapping[str, Source], labe
         name: common if own is None else construct(HoldOut, own, f"{label}.observed.{name}.hold_out")
         for name, own in files.items()
     }
+
+
+def read_units(values: Mapping[str, Any], without_origin: Iterable[str], label: str) -> dict[str, Unit]:
+    """``units:``, where a number stands for a scale; some quantities cannot have an offset."""
+    found = {}
+    for name, given in values.items():
+        settings = given if isinstance(given, Mapping) else {"scale": given}
+        unit = construct(UnitSettings, settings, f"{label}.{name}")
+        if unit.offset and name in without_origin:
+            raise ConfigError(f"{label}.{name}.offset has no meaning for an equation: give its scale alone.")
+        found[name] = Unit(unit.scale, unit.offset)
+    return found
 
 
 def read_slices(values: Mapping[str, Any], label: str) -> dict[str, dict[str, float]]:

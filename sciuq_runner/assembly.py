@@ -11,6 +11,7 @@ from annotated_types import Ge
 
 from sciuq_runner import memory
 from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.defined import refuse_undefined
 from sciuq_runner.detection import DetectionSettings
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
@@ -141,7 +142,8 @@ def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[
 
 
 def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Target]:
-    """Make the data and the target; refuse a method that cannot serve it, or not in its share of the memory."""
+    """Make the data and the target; refuse a method that cannot serve it, or not in its share of the memory, and
+    equations without a value."""
     settings = run.settings
     refuse_model(run.problem, run.model)
     dataset = run.problem.dataset(stream(settings.seed, "data"))
@@ -180,6 +182,7 @@ def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Targe
     if refusal:
         raise ConfigError(refusal)
     memory.refuse([*run.method.needs(target), *predicted(run.method, dataset)], share)
+    refuse_undefined(target, dataset)
     return dataset, target
 
 
@@ -196,6 +199,11 @@ def predicted(method: Method, dataset: Dataset) -> list[Need]:
 
 def refuse_model(problem: Problem, model: Model) -> None:
     """Random fields, operators and others need models of their own."""
+    if any(spec.has_units for spec in problem.fields.values()) and not model.knows_units:
+        raise ConfigError(
+            f"model: {type(model).__name__} knows no units of fields and coordinates: leave out problem.units, or use "
+            "model=bnn."
+        )
     if (problem.operator is not None) != isinstance(model, OperatorModel | OperatorFieldModel):
         if problem.operator is not None:
             raise ConfigError(

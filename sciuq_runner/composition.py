@@ -13,7 +13,12 @@ from typing import Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import KeyValidationError, OmegaConfBaseException
+from omegaconf.errors import (
+    InterpolationResolutionError,
+    KeyValidationError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+)
 
 from sciuq_runner import permissions
 from sciuq_runner.environment import VARIABLES, trusted
@@ -298,7 +303,7 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     try:
         values = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        raise ConfigError(_line(_root_cause(error))) from error
+        raise ConfigError(_unresolved(error, cfg)) from error
     assert isinstance(values, dict)
     if isinstance(values.get("tracking"), dict) and "uri" in values["tracking"]:
         values["tracking"]["uri"] = kept_uri(values["tracking"]["uri"])
@@ -391,22 +396,53 @@ def explain(error: Exception, overrides: Sequence[str], config_dir: str | None) 
     found = re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", str(error))
     if found:
         key = found.group(1)
-        return f"{key} is not a setting: {nearest(key, known_keys(overrides, key, config_dir))}"
+        known, file = known_keys(overrides, key, config_dir)
+        if file is not None and key.startswith("problem."):
+            return f"{key} is not in {file}: add it with +{key}=…, or {nearest_key(key, known)}"
+        return f"{key} is not a setting: {nearest_key(key, known)}"
     return _line(error)
 
 
-def known_keys(overrides: Sequence[str], wrong: str, config_dir: str | None) -> list[str]:
-    """All keys that exist under the other choices that were made, to suggest one for the wrong key."""
+def known_keys(overrides: Sequence[str], wrong: str, config_dir: str | None) -> tuple[list[str], str | None]:
+    """All keys that exist under the other choices that were made, to suggest one for the wrong key; and the file that
+    the problem is from, if it is from one."""
     others = [text for text in overrides if wrong not in text and "." not in text.split("=")[0]]
     try:
         cfg = compose(others, config_dir)
     except ConfigError:
         cfg = compose([], config_dir)
-    keys = [str(key) for key in cfg]
-    for group, node in cfg.items():
-        if isinstance(node, DictConfig):
-            keys += [f"{group!s}.{key!s}" for key in node if key != "_target_"]
-    return keys
+    file = cfg.problem.get("file") if cfg.problem.get("_target_") == USER_PROBLEM else None
+    return all_keys(OmegaConf.to_container(cfg, resolve=False)), file
+
+
+def all_keys(node: object, group: str = "") -> list[str]:
+    """The dotted names of all settings in nested dictionaries, groups among them."""
+    found = []
+    for name, value in node.items() if isinstance(node, Mapping) else ():
+        if name != "_target_":
+            found += [f"{group}{name}", *all_keys(value, f"{group}{name}.")]
+    return found
+
+
+def nearest_key(key: str, known: Sequence[str]) -> str:
+    """A hint that names the closest setting; all of them would fill the screen."""
+    hint = nearest(key, known)
+    return hint if hint.startswith("did you mean") else "sciuq-run --cfg job shows all that there are."
+
+
+def _unresolved(error: OmegaConfBaseException, cfg: DictConfig) -> str:
+    """A sentence for a value that refers to another, or is none yet."""
+    cause = _root_cause(error)
+    key = error.full_key or "A setting"
+    if isinstance(error, MissingMandatoryValue):
+        return f"{key} has no value: write one instead of ???."
+    if isinstance(cause, ConfigError) or not isinstance(error, InterpolationResolutionError):
+        return _line(cause)
+    missing = re.search(r"Interpolation key '([^']+)' not found", str(error))
+    if missing:
+        known = all_keys(OmegaConf.to_container(cfg, resolve=False))
+        return f"{key} refers to {missing.group(1)}, which is not a setting: {nearest_key(missing.group(1), known)}"
+    return f"{key} cannot be resolved: {first_line(error)}."
 
 
 def _root_cause(error: BaseException) -> BaseException:

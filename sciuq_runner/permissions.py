@@ -38,6 +38,8 @@ COMMANDS = ("setup", "additional_parameters", "ray", "submitit_folder", "temp_fo
 """Settings of launchers that a shell, another machine or the file system gets to see."""
 OWN_COMMANDS = ("${sweep.address}", "${sweep.cores}", "${threads}", "WARNING", SUBMITIT)
 
+TYPED = "hydra.job.override_dirname"  # Hydra writes it: what stands on the command line
+
 GUARDED = ("callbacks", "launcher", "sweeper", "job", "job_logging", "hydra_logging", "output_subdir", "mode")
 
 
@@ -55,7 +57,8 @@ def refuse_code(cfg: DictConfig, trust: Sequence[str], given: Collection[str]) -
         refuse_targets(key, value, trusted)
     for part in GUARDED:
         for key, value in leaves(f"hydra.{part}", hydra.get(part)):
-            if not key.startswith("hydra.sweeper.params.") and not (part == "launcher" and key in given):
+            typed = key == TYPED or (part == "launcher" and key in given)
+            if not typed and not key.startswith("hydra.sweeper.params."):
                 refuse_indirection(key, value, values)
     for part in ("job_logging", "hydra_logging"):
         refuse_logging(f"hydra.{part}", hydra.get(part) or {}, trusted)

@@ -69,6 +69,8 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     dataset, target = prepare(run)
     share_threads(target, settings.threads)
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
+    for sentence in run.problem.advice(dataset):
+        log.warning(sentence)
 
     store = store or Store(folder / PRETRAINED)
     pretrained = pretrain(target.model, store, folder, loop)

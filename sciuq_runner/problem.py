@@ -24,11 +24,26 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
+class Unit:
+    """What counts as one: a number is ``offset`` and so many times ``scale``."""
+
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
 class FieldSpec:
-    """One unknown field: the coordinates it depends on and how many components it has."""
+    """One unknown field: the coordinates it depends on and how many components it has; and the units in which models
+    see them, those of the coordinates in their order."""
 
     coordinates: tuple[str, ...]
     n_outputs: int = 1
+    unit: Unit = Unit()
+    units: tuple[Unit, ...] = ()
+
+    @property
+    def has_units(self) -> bool:
+        return any(unit != Unit() for unit in (self.unit, *self.units))
 
 
 @dataclass(frozen=True)
@@ -306,6 +321,10 @@ class Problem(ABC):
         The columns of x are ``coordinates_of(quantity)``; a field takes those that it depends on. What is found at a
         point must not depend on the others: they are evaluated in parts.
         """
+
+    def advice(self, dataset: Dataset) -> list[str]:
+        """Sentences for the person who set the problem, before any work: what is allowed, and hardly wanted."""
+        return []
 
     def coordinates_of(self, quantity: str) -> tuple[str, ...]:
         """What a quantity depends on; those of the field of the same name unless the problem says otherwise."""

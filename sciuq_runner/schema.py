@@ -114,7 +114,9 @@ def construct(cls: type[T], values: Mapping[str, Any], key: str, trust: Sequence
         if not isinstance(name, str):
             raise ConfigError(quote_name(key or "the configuration", name))
         if name not in fields:
-            raise ConfigError(f"{prefix}{name} is not a setting of {key or 'a run'}: {nearest(name, fields)}")
+            meant = getattr(cls, "synonyms", {}).get(name)
+            hint = nearest(name, fields) if meant is None else f"did you mean '{meant}'?"
+            raise ConfigError(f"{prefix}{name} is not a setting of {key or 'a run'}: {hint}")
     required = {
         name
         for name, field in fields.items()

@@ -9,7 +9,7 @@ import pytest
 from annotated_types import Ge
 
 from sciuq_runner.assembly import assemble
-from sciuq_runner.composition import compose, expand, plain, register_resolvers
+from sciuq_runner.composition import adopt_files, compose, expand, plain, refuse_code, register_resolvers
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.methods.base import Method
 from sciuq_runner.problem import Problem
@@ -90,7 +90,13 @@ def test_check_leaves_floats_alone_where_both_fit():
         (["calibration.n=51"], "calibration.n=51 is more than the 50 calibration points"),
         (["device=gpu"], "did you mean 'cpu'?"),
         (["fidelity.name=fast"], "fidelity=fast has no setting here"),
-        (["method.n_burn=${nowhere}"], "nowhere"),
+        (["method.n_burn=${zzz}"], "method.n_burn refers to zzz, which is not a setting: sciuq-run --cfg job"),
+        (
+            ["seed=${method.nburn}"],
+            "seed refers to method.nburn, which is not a setting: did you mean 'method.n_burn'?",
+        ),
+        (["seed=${nobody:1}"], "seed cannot be resolved: Unsupported interpolation type nobody."),
+        (["method.n_burn=???"], "method.n_burn has no value: write one instead of ???."),
         (["method._target_=os.system"], "add trust=[os]"),
         (["method._target_=sciuq_runner.models.bnn.BNN"], "should be a dataclass and a Method"),
     ],
@@ -100,6 +106,27 @@ def test_the_whole_command_line_is_checked(overrides, part):
         assemble(plain(compose(overrides, None)))
     assert part in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_command_line_may_refer_to_settings():
+    overrides = ["seed=3", "tracking.experiment=exp_${seed}", "method.n_samples=${method.n_burn}"]
+    cfg = compose(overrides, None, with_hydra=True)
+    refuse_code(cfg, overrides)
+    config = plain(cfg)
+    assert config["tracking"]["experiment"] == "exp_3"
+    assert config["method"]["n_samples"] == config["method"]["n_burn"]
+
+
+def test_what_is_not_in_the_file_of_a_problem_can_be_added(tmp_path):
+    file = tmp_path / "lacking.yaml"
+    file.write_text("coordinates: {x: [0, 1]}\nunknowns: {u: [x]}\nobserved: {u: {file: u.csv, noise: {scale: 1}}}\n")
+    (choice,) = adopt_files([f"problem={file}"])
+    for key, hint in (("observed.u.noise.scal", "observed.u.noise.scale"), ("grid.x", "file")):
+        with pytest.raises(ConfigError) as caught:
+            compose([choice, f"problem.{key}=3"], None)
+        expected = f"problem.{key} is not in {file}: add it with +problem.{key}=…, or did you mean 'problem.{hint}'?"
+        assert str(caught.value) == expected
+    assert compose([choice, "+problem.grid.x=3"], None).problem.grid.x == 3
 
 
 def test_a_sweep_is_expanded_to_its_jobs():

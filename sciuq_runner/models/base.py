@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from torch import Generator, Tensor
@@ -131,6 +132,8 @@ class BoundAdversarialModel(BoundModel):
 
 class Model(ABC):
     """The settings ``model.*``; binding them to a problem makes the functions."""
+
+    knows_units: ClassVar[bool] = False  # those of :class:`FieldSpec`
 
     @abstractmethod
     def bind(

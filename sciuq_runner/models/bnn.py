@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -18,8 +18,9 @@ from sciuq_runner.networks import MLP, ModuleNetwork, Network
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.mlp import Init
+from sciuq_runner.networks.scaled import Scaled
 from sciuq_runner.networks.taylor import Order
-from sciuq_runner.problem import InverseGamma, Noise, Problem, Readings
+from sciuq_runner.problem import FieldSpec, InverseGamma, Noise, Problem, Readings
 from sciuq_runner.schema import Count, Factory, Positive
 
 
@@ -31,6 +32,8 @@ class BNN(Model):
     (``prior_shape`` h1 and ``prior_hyper_scale`` h2 of the paper). ``network`` names any ``torch.nn.Module`` class to
     take the place of the built-in one; it is made with ``n_inputs``, ``n_outputs`` and its own settings.
     """
+
+    knows_units: ClassVar[bool] = True
 
     width: Count = 50
     depth: Count = 2
@@ -52,7 +55,9 @@ class BNN(Model):
         predicted = {name: item for name, item in noise.items() if item.kind == "heteroscedastic"}
         carriers = {item.group or name for name, item in predicted.items()}
         networks = {
-            name: self.make_network(len(spec.coordinates), spec.n_outputs * (2 if name in carriers else 1))
+            name: in_units(
+                self.make_network(len(spec.coordinates), spec.n_outputs * (2 if name in carriers else 1)), spec
+            )
             for name, spec in problem.fields.items()
         }
         hyperprior = InverseGamma(self.prior_shape, self.prior_hyper_scale) if self.learn_prior else None
@@ -65,6 +70,11 @@ class BNN(Model):
                 partial(self.network.make, n_inputs=n_inputs, n_outputs=n_outputs), n_inputs, n_outputs
             )
         return MLP(n_inputs, n_outputs, (self.width,) * self.depth, self.activation, self.init, self.prior_scale)
+
+
+def in_units(network: Network, spec: FieldSpec) -> Network:
+    """The network of a field, in the units that the problem gives for it."""
+    return Scaled(network, spec.units, spec.unit, spec.n_outputs) if spec.has_units else network
 
 
 class NetworkField(Field):
@@ -92,7 +102,8 @@ class BoundBNN(BoundModel):
     r"""Networks of a problem's fields side by side in one flat theta, then its unknown numbers.
 
     The network that carries heteroscedastic noise has one more output s per component, and
-    :math:`\sigma(x) = \mathrm{softplus}(s(x) + c)` with c such that s = 0 gives the scale that the noise starts from.
+    :math:`\sigma(x) = \mathrm{softplus}(s(x) + c)` with c such that s = 0 gives the scale that the noise starts from,
+    all in the unit of its field.
     """
 
     is_pointwise = True
@@ -142,11 +153,13 @@ class BoundBNN(BoundModel):
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         noise = self.predicted[quantity]
-        start, carrier = float(noise.scale), noise.group or quantity
+        carrier = noise.group or quantity
+        unit = self.problem.fields[carrier].unit.scale
+        start = float(noise.scale) / unit
         offset = start + math.log(-math.expm1(-start))  # log(exp(start) - 1), for large scales too
         outputs = self.networks[carrier](self.parts(theta)[carrier], x[..., self.columns[quantity][carrier]])
         raw = outputs[..., self.problem.fields[carrier].n_outputs :]
-        return torch.nn.functional.softplus(raw + offset) + 1e-4 * start
+        return unit * (torch.nn.functional.softplus(raw + offset) + 1e-4 * start)
 
     def init(self, n_members: int, generator: Generator) -> Tensor:
         parts = [network.init(n_members, generator) for network in self.networks.values()]

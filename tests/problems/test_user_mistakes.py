@@ -26,6 +26,8 @@ def spoil(folder: Path) -> None:
 
 
 MISTAKES: list[tuple[dict[Any, Any], str]] = [
+    ({"fields": {"v": ["x"]}}, "problem.fields is not a setting of problem: did you mean 'unknowns'?"),
+    ({"pde": {"f": "u_x"}}, "problem.pde is not a setting of problem: did you mean 'equations'?"),
     ({"coordinates.pi": [0, 1]}, "problem.coordinates=pi is the number 3.1416 in expressions: choose another name."),
     ({"unknowns.sin": ["x"]}, "problem.unknowns=sin is a function in expressions: choose another name."),
     (
@@ -423,6 +425,10 @@ REFUSED = {
     "problem=mine.yaml   ": (SIMPLE.replace("data", "dat"), "dat.csv does not exist"),
     "problem=mine.yaml    ": (SIMPLE + "equations: {cost: u_x}\n", "a quantity cannot be called cost"),
     "problem=mine.yaml     ": (SIMPLE + "equations: {f: u_xx - a*u}\n", "'a' at column 8 is not known"),
+    "problem=mine.yaml      ": (
+        SIMPLE + "  f: {value: 0, points: 5, noise: exact}\nequations: {f: u_xx + u_x/x}\n",
+        "the equation of f has no value at x = 0, one of its readings",
+    ),
     "problem.observed.u.noise=-1 problem=mine.yaml": (SIMPLE, "problem.observed.u.noise.scale=-1 is not valid"),
     "calibration=var problem=mine.yaml": (SIMPLE, "needs calibration readings, and the problem has none"),
 }
