@@ -54,8 +54,9 @@ find_python() {
 }
 
 # Every package that a configured extra location lacks makes pip warn; with a hundred packages that hides errors.
+# Python compiles what it imports later on; compiling all that there is would take longer than all the rest.
 pip_install() {
-  "$venv/bin/python" -I -m pip install -q --disable-pip-version-check "$@" 2>&1 |
+  "$venv/bin/python" -I -m pip install -q --no-compile --disable-pip-version-check "$@" 2>&1 |
     { grep -v "^ *WARNING: Location .* is ignored" || true; } >&2
 }
 

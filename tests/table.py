@@ -118,6 +118,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {**SHORT, "n_leapfrog": 3, "thin": 2, "step_size": 0.05},
         tempered=exact_posterior,
+        noisy={"n_samples": 2000},
         nonlinear={
             "n_burn": 300,
             "n_samples": 400,
@@ -132,6 +133,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {"n_chains": 3, "n_burn": 5, "n_samples": 12},
         tempered=exact_posterior,
+        noisy={"n_samples": 200},
         nonlinear={"n_chains": 1, "n_burn": 150, "n_samples": 100, "step_size": 0.01, "max_tree_depth": 6},
     ),
     "ld": Row(
@@ -139,6 +141,7 @@ ROWS: dict[str, Row] = {
         nearly_exact(0.25),
         SHORT,
         tempered=nearly_exact(0.25),
+        noisy={"n_samples": 4000},
         nonlinear={"n_chains": 8, "n_burn": 4000, "n_samples": 400, "thin": 20, "step_size": 1e-3},
     ),
     "ld adjusted": Row(
@@ -146,6 +149,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {**SHORT, "adjusted": True},
         tempered=exact_posterior,
+        noisy={"n_samples": 8000},
         nonlinear={"n_chains": 8, "n_burn": 4000, "n_samples": 400, "thin": 20, "step_size": 1e-3, "adjusted": True},
     ),
     "sgld": Row(
@@ -153,6 +157,7 @@ ROWS: dict[str, Row] = {
         nearly_exact(0.25),
         {**SHORT, "n_steps": 40, "batch_size": 4},
         tempered=nearly_exact(0.25),
+        noisy={"n_steps": 3000, "n_samples": 3200},
         nonlinear={**NOISY_CYCLES, "n_burn": 4000, "step_size": 1e-3, "final_step_size": 1e-4},
     ),
     "sghmc": Row(
@@ -160,6 +165,7 @@ ROWS: dict[str, Row] = {
         nearly_exact(0.25),
         {**SHORT, "n_steps": 40, "batch_size": 4},
         tempered=nearly_exact(0.25),
+        noisy={"n_steps": 3000, "n_samples": 3200},
         nonlinear={**NOISY_CYCLES, "n_burn": 2000, "step_size": 1e-4, "final_step_size": 1e-5},
     ),
     "gp": Row(
@@ -173,6 +179,7 @@ ROWS: dict[str, Row] = {
         MFVI(n_samples=4000, **STEPS, n_draws=32, scale_delay=1000),
         mean_field_optimum,
         {"n_steps": 200, "n_samples": 10, "scale_delay": 50, "early_stopping": True},
+        noisy={"n_steps": 2500},
         nonlinear={**STEPS, "scale_delay": 1000},
     ),
     "la": Row(
@@ -180,6 +187,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20},
         tempered=exact_posterior,
+        noisy={"n_steps": 2000, "n_samples": 100},
         nonlinear={"n_steps": 3000},
     ),
     "la kron": Row(  # the weights of a linear model are one column: its Kronecker factors are exact
@@ -187,6 +195,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20, "hessian": "kron"},
         tempered=exact_posterior,
+        noisy={"n_steps": 2000, "n_samples": 100},
         nonlinear={"n_steps": 3000, "hessian": "kron"},
     ),
     "la diag": Row(
@@ -194,12 +203,14 @@ ROWS: dict[str, Row] = {
         mean_field_optimum,
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20, "hessian": "diag"},
         tempered=mean_field_optimum,
+        noisy={"n_steps": 2000, "n_samples": 100},
         nonlinear={"n_steps": 3000, "hessian": "diag"},
     ),
     "dens": Row(
         DEns(n_members=3, **STEPS),
         maximum(),
         {"n_members": 2, "n_steps": 100},
+        noisy={"n_steps": 2000},
         nonlinear={"n_members": 4, "n_steps": 3000, "learning_rate": 0.01},
     ),
     "dens anchored": Row(
@@ -213,19 +224,25 @@ ROWS: dict[str, Row] = {
         SEns(n_steps=4000, n_cycles=4, n_used=3),
         maximum(5e-3),
         {"n_steps": 105, "n_cycles": 5, "n_used": 4},
+        noisy={"n_steps": 2000},
         nonlinear={"n_steps": 4000, "n_cycles": 4, "n_used": 3},
     ),
     "swag": Row(
         SWAG(n_steps=4000, n_samples=200),
         near_maximum,
         {"n_steps": 105, "n_cycles": 5, "n_used": 4, "n_samples": 10},
+        noisy={"n_steps": 2000},
         nonlinear={"n_steps": 4000},
     ),
     "mcd": Row(
         MCD(n_samples=2000, n_steps=6000, learning_rate=1e-3, rate=0.2, drop="weights", n_masks=64),
         dropout_ridge,
         {"n_steps": 100, "n_samples": 10},
-        noisy={"rate": 0.01},  # the masks of a linear model add their own variance to the residual
+        noisy={
+            "rate": 0.01,
+            "n_steps": 4000,
+            "n_masks": 16,
+        },  # the masks of a linear model add their own variance to the residual
         nonlinear={"n_steps": 3000, "learning_rate": 0.01, "rate": 0.05, "weight_decay": 1e-3, "n_samples": 100},
     ),
 }

@@ -163,16 +163,16 @@ def test_predictions_at_points_of_ones_own(place, run):
         (None, "is not a file"),
     ],
 )
-def test_points_that_are_none_are_named(place, run, content, said):
-    path = place / "wrong.csv"
-    path.unlink(missing_ok=True)
+def test_points_that_are_none_are_named(run, tmp_path, capsys, content, said):
+    path = tmp_path / "wrong.csv"
     if content is not None:
         path.write_text(content)
-    found = tool("predict", str(run), "wrong.csv", "-o", "never.csv", cwd=place)
-    assert found.returncode == 2
-    assert said in found.stderr
-    assert len(found.stderr.splitlines()) == 1
-    assert not (place / "never.csv").exists()
+    with pytest.raises(SystemExit) as ended:
+        tools.predict([str(run), str(path), "-o", str(tmp_path / "never.csv")])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not (tmp_path / "never.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -187,12 +187,14 @@ def test_points_that_are_none_are_named(place, run, content, said):
         (["RUN"], "--help"),
     ],
 )
-def test_mistakes_leave_the_run_as_it_was(place, run, arguments, said):
+def test_mistakes_leave_the_run_as_it_was(run, capsys, arguments, said):
     before = (run / "metrics.json").read_bytes()
-    found = tool("calibrate", *[str(run) if item == "RUN" else item for item in arguments], cwd=place)
-    assert found.returncode == 2
-    assert said in found.stderr
-    assert "Traceback" not in found.stderr
+    with pytest.raises(SystemExit) as ended:
+        tools.calibrate([str(run) if item == "RUN" else item for item in arguments])
+    assert ended.value.code == 2
+    found = capsys.readouterr().err
+    assert said in found
+    assert "Traceback" not in found
     assert (run / "metrics.json").read_bytes() == before
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sciuq_runner.errors import ConfigError
+from tests.conftest import Inside
 from tests.problems.conftest import SIMPLE, changed, problem, save, write
 
 
@@ -436,17 +437,17 @@ REFUSED = {
 
 @pytest.mark.cli
 @pytest.mark.parametrize("arguments", REFUSED)
-def test_the_program_refuses_a_file_in_one_sentence_and_leaves_nothing(cli, tmp_path, arguments):
+def test_the_program_refuses_a_file_in_one_sentence_and_leaves_nothing(inside: Inside, tmp_path, arguments):
     text, sentence = REFUSED[arguments]
     write(tmp_path, text)
     write(tmp_path, "x,u\n0,1\n1,2\n", "data.csv")
     before = sorted(tmp_path.iterdir())
-    found = cli(*arguments.split(), "fidelity=smoke")
-    assert found.returncode == 2, found.stdout + found.stderr
-    assert found.stdout == ""
-    assert found.stderr.count("\n") == 1, found.stderr
-    assert found.stderr.startswith("sciuq-run: ")
-    assert sentence in found.stderr
+    found = inside(*arguments.split(), "fidelity=smoke")
+    assert found.status == 2, found.out + found.err
+    assert found.out == ""
+    assert found.err.count("\n") == 1, found.err
+    assert found.err.startswith("sciuq-run: ")
+    assert sentence in found.err
     assert sorted(tmp_path.iterdir()) == before
 
 
