@@ -11,9 +11,9 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.problem import Array, Dataset, QuantityData
 from sciuq_runner.target import REWRITE, Target
 
-N_DRAWS = 4
-"""Networks that are asked. Where none of them has a value, it is the equation that has none; what only some lack is
-left to training, which may never come near it."""
+N_DRAWS, SPREAD = 8, 0.3
+"""Networks that are asked, and how far their weights are from where methods start: there they are zero at some points.
+Where none of them has a value, it is the equation that has none; what only some lack is left to training."""
 
 POINTS = 4_000  # that are asked at once
 
@@ -48,7 +48,9 @@ def parts(data: QuantityData) -> Mapping[str, Array]:
 @torch.no_grad()
 def first_undefined(target: Target, name: str, points: Array) -> int | None:
     """The first of ``points[N, D]`` where no draw of the networks gives a number; None if there is no such point."""
-    theta = target.tensor(target.model.init(N_DRAWS, torch.Generator().manual_seed(0)))
+    generator = torch.Generator().manual_seed(0)
+    start = target.model.init(N_DRAWS, generator)
+    theta = target.tensor(start + SPREAD * torch.randn(start.shape, generator=generator, dtype=torch.float64))
     for start in range(0, len(points), POINTS):
         values = target.model.observe(theta, name, target.tensor(points[start : start + POINTS]))
         lost = ~torch.isfinite(values).any(0).all(-1).cpu().numpy()

@@ -53,8 +53,10 @@ def test_points_of_prediction_are_asked_too(tmp_path):
         prepared(tmp_path, "u/x", 0, "{file: f.csv, noise: 0.1}")
 
 
-def test_what_only_some_networks_lack_is_left_to_training(tmp_path):
-    prepared(tmp_path, "sqrt(u)", 0.01)
+@pytest.mark.parametrize("equation", ["sqrt(u)", "log(u)", "1/u", "u_x/u"])
+def test_what_only_some_networks_lack_is_left_to_training(tmp_path, equation):
+    """Networks start with u(0) = 0, and do not stay there."""
+    prepared(tmp_path, equation)
 
 
 def test_models_that_are_yet_to_learn_are_not_asked(tmp_path):

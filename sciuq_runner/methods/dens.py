@@ -75,15 +75,7 @@ class DEns(Method):
             objective = AnchoredObjective(target, self.n_members, generator)
         start = target.init(self.n_members, generator)
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(
-            objective.in_pieces(len(start)),
-            start,
-            generator,
-            loop,
-            compiled,
-            objective.inputs,
-            undefined=objective.undefined,
-        )
+        trainer = objective.trainer(start, generator, loop, compiled)
         final = self.learning_rate if self.final_rate is None else self.final_rate
         theta = trainer.run(self.n_steps, cosine_cycles(self.n_steps, 1, self.learning_rate, final))
         return optimised(theta, objective, loop)
@@ -119,8 +111,17 @@ class Objective:
         """What the loss of so many members is the mean of; a mini-batch is one piece."""
         return self.target.pieces(n_members) if self.batch_size is None else ()
 
-    def in_pieces(self, n_members: int) -> InPieces:
-        return InPieces(self, self.pieces(n_members))
+    def trainer(
+        self,
+        start: Tensor,
+        generator: Generator,
+        loop: Loop,
+        compiled: bool,
+        state: dict[str, Tensor] | None = None,
+    ) -> Trainer:
+        """What minimises it from ``start``; ``state`` is the method's own."""
+        in_pieces = InPieces(self, self.pieces(len(start)))
+        return Trainer(in_pieces, start, generator, loop, compiled, self.inputs, state, self.undefined)
 
     def undefined(self, theta: Tensor, *picks: Tensor) -> list[str]:
         return self.target.undefined(theta)

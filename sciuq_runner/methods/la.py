@@ -18,7 +18,7 @@ from sciuq_runner.loop import Loop
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import LinearisedPosterior, Method, Posterior, vectors
 from sciuq_runner.methods.dens import Objective
-from sciuq_runner.optim import Trainer, cosine_cycles, cycle_ends
+from sciuq_runner.optim import cosine_cycles, cycle_ends
 from sciuq_runner.schema import Count, Positive
 from sciuq_runner.target import Target, Term
 
@@ -80,9 +80,7 @@ class LA(Method):
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = FixedScales(target)
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(
-            objective.in_pieces(1), target.init(1, generator), generator, loop, compiled, undefined=objective.undefined
-        )
+        trainer = objective.trainer(target.init(1, generator), generator, loop, compiled)
         learns = target.size > target.n_weights
         rounds = cycle_ends(self.n_steps, self.n_rounds) if learns else []
         rate = cosine_cycles(self.n_steps, 1, self.learning_rate, 0.01 * self.learning_rate)

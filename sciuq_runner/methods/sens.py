@@ -12,7 +12,7 @@ from sciuq_runner.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.methods.dens import Objective, optimised, refuse_optimiser
-from sciuq_runner.optim import Trainer, cosine_cycles, cycle_ends
+from sciuq_runner.optim import cosine_cycles, cycle_ends
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target import Target
 
@@ -53,16 +53,7 @@ class SEns(Method):
         start = target.init(self.n_members, generator)
         snapshots = {"snapshots": start.new_zeros(self.n_used, *start.shape)}
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(
-            objective.in_pieces(len(start)),
-            start,
-            generator,
-            loop,
-            compiled,
-            objective.inputs,
-            snapshots,
-            objective.undefined,
-        )
+        trainer = objective.trainer(start, generator, loop, compiled, snapshots)
         ends = cycle_ends(self.n_steps, self.n_cycles)[-self.n_used :]
         rate = cosine_cycles(self.n_steps, self.n_cycles, self.learning_rate, self.final_rate)
         for done in trainer.steps(self.n_steps, rate, pauses=ends):

@@ -16,7 +16,7 @@ from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Posterior, vectors
 from sciuq_runner.methods.dens import Objective, optimised
 from sciuq_runner.methods.sens import SEns
-from sciuq_runner.optim import Trainer, cosine_cycles, cycle_ends
+from sciuq_runner.optim import cosine_cycles, cycle_ends
 from sciuq_runner.schema import Count
 from sciuq_runner.target import Target
 
@@ -58,16 +58,7 @@ class SWAG(SEns):
             "snapshots": start.new_zeros(self.n_used, *start.shape),
         }
         compiled = worth_compiling(self.compile, self.n_steps)
-        trainer = Trainer(
-            objective.in_pieces(len(start)),
-            start,
-            generator,
-            loop,
-            compiled,
-            objective.inputs,
-            moments,
-            objective.undefined,
-        )
+        trainer = objective.trainer(start, generator, loop, compiled, moments)
         ends = cycle_ends(self.n_steps, self.n_cycles)
         used, begin = ends[-self.n_used :], ([0, *ends])[-self.n_used - 1]
         rate = cosine_cycles(self.n_steps, self.n_cycles, self.learning_rate, self.final_rate)

@@ -15,7 +15,7 @@ from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.cnn import CNN
 from sciuq_runner.networks.layered import Init
 from sciuq_runner.networks.operator import DeepONet as DeepONetwork
-from sciuq_runner.networks.operator import Scaled
+from sciuq_runner.networks.operator import in_box
 from sciuq_runner.problem import Array
 from sciuq_runner.schema import Count, Positive
 from sciuq_runner.transforms import axes_of_plane
@@ -64,4 +64,4 @@ class DeepONet(OperatorModel):
             branch = CNN((len(rows), len(columns)), n_outputs, self.channels, (self.width,), *parts)
         hidden = (self.trunk_width,) * self.trunk_depth
         trunk = MLP(len(low), self.n_modes, hidden, self.trunk_activation, self.init, self.prior_scale)
-        return DeepONetwork(branch, Scaled(trunk, np.asarray(low), np.asarray(high)))
+        return DeepONetwork(branch, in_box(trunk, np.asarray(low), np.asarray(high)))

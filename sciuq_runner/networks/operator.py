@@ -11,6 +11,8 @@ from torch import Generator, Tensor
 
 from sciuq_runner.networks.base import Drop, Network
 from sciuq_runner.networks.parallel import Joined
+from sciuq_runner.networks.scaled import Scaled
+from sciuq_runner.problem import Unit
 
 Array = np.ndarray
 
@@ -45,29 +47,13 @@ class OperatorNetwork(ABC):
         """As of :class:`Network`."""
 
 
-class Scaled(Network):
-    """A network whose coordinates run from -1 at one corner of a box to 1 at the other."""
-
-    def __init__(self, network: Network, low: Array, high: Array) -> None:
-        self.network = network
-        self.n_inputs, self.n_outputs, self.n_params = network.n_inputs, network.n_outputs, network.n_params
-        span = np.where(high > low, high - low, 1.0)
-        self.slope, self.offset = (torch.tensor(part) for part in (2 / span, -(low + high) / span))
-
-    def __call__(self, theta: Tensor, x: Tensor) -> Tensor:
-        return self.network(theta, x * self.slope.to(x) + self.offset.to(x))
-
-    def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
-        return self.network.dropout_masks(n, rate, kind, generator)
-
-    def last_layer(self) -> Tensor:
-        return self.network.last_layer()
-
-    def blocks(self) -> list[tuple[int, int]]:
-        return self.network.blocks()
-
-    def init(self, n_members: int, generator: Generator) -> Tensor:
-        return self.network.init(n_members, generator)
+def in_box(network: Network, low: Array, high: Array) -> Network:
+    """The network with coordinates that run from -1 at one corner of a box to 1 at the other."""
+    span = np.where(high > low, high - low, 1.0)
+    units = [
+        Unit(scale, offset) for scale, offset in zip((span / 2).tolist(), ((low + high) / 2).tolist(), strict=True)
+    ]
+    return Scaled(network, units, Unit(), network.n_outputs)
 
 
 class DeepONet(Joined, OperatorNetwork):

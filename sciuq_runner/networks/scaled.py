@@ -32,6 +32,8 @@ class Scaled(Network):
 
     def scaled(self, values: Tensor, factor: float, offset: float) -> Tensor:
         """Outputs in their unit; those that have none as they are."""
+        if (factor, offset) == (1.0, 0.0):
+            return values
         if self.n_scaled == self.n_outputs:
             return offset + factor * values
         return torch.cat([offset + factor * values[..., : self.n_scaled], values[..., self.n_scaled :]], dim=-1)
