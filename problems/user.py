@@ -49,13 +49,8 @@ class UserProblem(Description):
         return {name: self.quantity(name, rng) for name in self.quantities}
 
     def advice(self, dataset: Dataset) -> list[str]:
-        return advice_on_units(
-            {
-                **{name: np.array(bounds) for name, bounds in self.domain.items()},
-                **{name: dataset[name].train.y for name in self.fields if len(dataset[name].train)},
-            },
-            self.scales,
-        )
+        ranges = {name: np.array(bounds) for name, bounds in self.domain.items()}
+        return advice_on_units(ranges, {name: dataset[name].train.y for name in self.fields}, self.scales)
 
     def quantity(self, name: str, rng: np.random.Generator) -> QuantityData:
         """Everything known about one quantity."""
@@ -122,7 +117,7 @@ class UserProblem(Description):
         values = np.linspace(low, high, self.sizes.get(coordinate, size))
         for fixed in self.lines.values():
             if coordinate in fixed:
-                others = values[np.abs(values - fixed[coordinate]) > 1e-9 * (high - low)]
+                others = values[~self.is_at(coordinate, values, fixed[coordinate])]
                 values = np.sort(np.append(others, fixed[coordinate]))
         return values
 
@@ -196,13 +191,18 @@ class UserProblem(Description):
             raise ConfigError(f"{label}={expression.text} gives no finite number at {place}.")
         return found
 
+    def is_at(self, coordinate: str, x: Array, value: float) -> Array:
+        """Where a coordinate has a value, but for rounding in a file."""
+        low, high = self.domain[coordinate]
+        return np.asarray(np.abs(x - value) <= 1e-6 * (high - low))
+
     def slices_of(self, quantity: str, x: Array) -> dict[str, Array]:
         """Masks of the lines asked for, as far as the test data have them."""
         found: dict[str, Array] = {}
         needs = self.coordinates_of(quantity)
         for name, fixed in self.lines.items():
             if set(fixed) <= set(needs):
-                mask = np.logical_and.reduce([np.isclose(x[:, needs.index(c)], value) for c, value in fixed.items()])
+                mask = np.logical_and.reduce([self.is_at(c, x[:, needs.index(c)], v) for c, v in fixed.items()])
                 found |= {name: mask} if mask.sum() > 2 else {}
         return found
 

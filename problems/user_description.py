@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge
@@ -34,6 +34,7 @@ from .user_settings import (  # relative: so mypy, which knows this folder by it
     read_source,
     read_units,
 )
+from .user_units import guessed_unit
 
 UNOBSERVED, PRIOR_SCALE = Noise("exact", 1.0), "prior"
 PREDICTED_COLUMNS = (
@@ -136,8 +137,20 @@ class Description(Problem):
         return read_units(self.units, self.equations, "problem.units")
 
     def unit_of(self, name: str) -> Unit:
-        """What counts as one of a coordinate, a field or an equation."""
+        """What counts as one of a coordinate, a field or an equation; of the last it follows from the others."""
+        if self.scales and name in self.equations and name not in self.scales:
+            return self.guesses[name]
         return self.scales.get(name, Unit())
+
+    @cached_property
+    def guesses(self) -> Mapping[str, Unit]:
+        """Units of equations, as those of their fields and coordinates let expect them."""
+        return {
+            name: guessed_unit(
+                partial(self.observe, name), self.fields, self.scalars, [self.domain[c] for c in item.coordinates]
+            )
+            for name, item in self.physics.items()
+        }
 
     @property
     def direct(self) -> tuple[str, ...]:  # type: ignore[override]

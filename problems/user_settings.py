@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Interval
 from pydantic import FiniteFloat
 
+from sciuq_runner.datafiles import LARGEST
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.expressions import Expression, check_name, check_names, derivative_of, parse
 from sciuq_runner.fields import VALUE
@@ -106,8 +107,8 @@ class NoiseSettings:
 class UnitSettings:
     """``units:`` of a coordinate or a field; a plain number is the scale. See :class:`Unit`."""
 
-    scale: Annotated[FiniteFloat, Gt(0)] = 1.0
-    offset: FiniteFloat = 0.0
+    scale: Annotated[float, Interval(ge=1e-12, le=1e12)] = 1.0
+    offset: Annotated[float, Interval(ge=-LARGEST, le=LARGEST)] = 0.0
 
 
 FAMILY = ("kind", "scale", "family", "degrees_of_freedom")
@@ -329,7 +330,7 @@ def check_shared_scales(noises: Mapping[str, Noise], label: str) -> None:
             if (noise.scale, noise.hyperprior) != (first.scale, first.hyperprior):
                 raise ConfigError(
                     f"{label}.{name}.noise shares its scale with the noise of {shared[noise.group or name]}: "
-                    "scale, shape and hyper_scale should be the same for both."
+                    "scale, shape and hyper_scale should be the same for both; give them where units differ."
                 )
 
 

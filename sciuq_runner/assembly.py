@@ -11,7 +11,7 @@ from annotated_types import Ge
 
 from sciuq_runner import memory
 from sciuq_runner.calibration.base import Calibrator
-from sciuq_runner.defined import refuse_undefined
+from sciuq_runner.defined import refuse_blurred, refuse_undefined
 from sciuq_runner.detection import DetectionSettings
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
@@ -182,7 +182,8 @@ def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Targe
     if refusal:
         raise ConfigError(refusal)
     memory.refuse([*run.method.needs(target), *predicted(run.method, dataset)], share)
-    refuse_undefined(target, dataset)
+    refuse_blurred(target, dataset)
+    refuse_undefined(target, dataset, run.problem.scalars)
     return dataset, target
 
 

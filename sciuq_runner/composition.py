@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import secrets
@@ -23,7 +24,7 @@ from omegaconf.errors import (
 from sciuq_runner import permissions
 from sciuq_runner.environment import VARIABLES, trusted
 from sciuq_runner.errors import ConfigError, first_line, nearest
-from sciuq_runner.schema import PAIRS, USER_PROBLEM
+from sciuq_runner.schema import PAIRS, USER_PROBLEM, locate
 from sciuq_runner.uris import kept_uri, refuse_password
 
 CONFIG_MODULE = "sciuq_runner.conf"
@@ -397,9 +398,10 @@ def explain(error: Exception, overrides: Sequence[str], config_dir: str | None) 
     if found:
         key = found.group(1)
         known, file = known_keys(overrides, key, config_dir)
-        if file is not None and key.startswith("problem."):
-            return f"{key} is not in {file}: add it with +{key}=…, or {nearest_key(key, known)}"
-        return f"{key} is not a setting: {nearest_key(key, known)}"
+        hint = nearest_key(key, known)
+        if file is not None and key.startswith(tuple(f"problem.{name}" for name in parts_of_problems())):
+            return f"{key} is not in {file}: add it with +{key}=…{f', or {hint}' if hint.endswith('?') else '.'}"
+        return f"{key} is not a setting: {hint}"
     return _line(error)
 
 
@@ -415,27 +417,39 @@ def known_keys(overrides: Sequence[str], wrong: str, config_dir: str | None) -> 
     return all_keys(OmegaConf.to_container(cfg, resolve=False)), file
 
 
+def parts_of_problems() -> list[str]:
+    """What the file of a problem can have."""
+    return [field.name for field in dataclasses.fields(locate(USER_PROBLEM, "problem")) if field.name != "file"]
+
+
 def all_keys(node: object, group: str = "") -> list[str]:
     """The dotted names of all settings in nested dictionaries, groups among them."""
     found = []
     for name, value in node.items() if isinstance(node, Mapping) else ():
-        if name != "_target_":
+        if name != "_target_" and (group, name) != ("problem.", "file"):  # the command line names it
             found += [f"{group}{name}", *all_keys(value, f"{group}{name}.")]
     return found
 
 
 def nearest_key(key: str, known: Sequence[str]) -> str:
-    """A hint that names the closest setting; all of them would fill the screen."""
-    hint = nearest(key, known)
-    return hint if hint.startswith("did you mean") else "sciuq-run --cfg job shows all that there are."
+    """A hint that names the closest setting, in the same group first; all of them would fill the screen."""
+    group, dot, rest = key.partition(".")
+    inside = [name.removeprefix(f"{group}.") for name in known if dot and name.startswith(f"{group}.")]
+    for given, names, prefix in ((rest, inside, f"{group}."), (key, [] if inside else known, "")):
+        hint = nearest(given, names)
+        if hint.startswith("did you mean"):
+            return hint.replace("'", f"'{prefix}", 1)
+    return "sciuq-run --cfg job shows all that there are."
 
 
 def _unresolved(error: OmegaConfBaseException, cfg: DictConfig) -> str:
     """A sentence for a value that refers to another, or is none yet."""
     cause = _root_cause(error)
     key = error.full_key or "A setting"
-    if isinstance(error, MissingMandatoryValue):
-        return f"{key} has no value: write one instead of ???."
+    absent = re.search(r"[Mm]issing mandatory value: ([\w.]+)", str(error))
+    if isinstance(error, MissingMandatoryValue) or absent:
+        named = absent.group(1) if absent and not isinstance(error, MissingMandatoryValue) else key
+        return f"{named} has no value: write one instead of ???."
     if isinstance(cause, ConfigError) or not isinstance(error, InterpolationResolutionError):
         return _line(cause)
     missing = re.search(r"Interpolation key '([^']+)' not found", str(error))

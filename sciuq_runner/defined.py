@@ -1,8 +1,9 @@
-"""Whether equations have a value at all points of the data: what is 1/0 there is so before any training."""
+"""Whether the numbers of a problem can be used at all, before any training: an equation that is 1/0 at a point of the
+data, readings that single precision cannot tell apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
@@ -11,28 +12,42 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.problem import Array, Dataset, QuantityData
 from sciuq_runner.target import REWRITE, Target
 
-N_DRAWS, SPREAD = 8, 0.3
-"""Networks that are asked, and how far their weights are from where methods start: there they are zero at some points.
-Where none of them has a value, it is the equation that has none; what only some lack is left to training."""
+N_DRAWS, SPREAD = 4, 0.3
+"""Networks that are asked where methods start, and as many with other weights, so far from these: at the start they are
+zero at some points. Where none of them has a value, it is the equation that has none; what only some lack is left to
+training."""
 
 POINTS = 4_000  # that are asked at once
 
+RESOLUTION = 1e-4
+"""The share of a range that must be more than the rounding of its numbers."""
 
-def refuse_undefined(target: Target, dataset: Dataset) -> None:
-    """Raise :class:`ConfigError` with the first point at which an equation has no value, whatever the networks are."""
+
+def refuse_undefined(target: Target, dataset: Dataset, numbers: Iterable[str] = ()) -> None:
+    """Raise :class:`ConfigError` with the first point at which an equation has no value, whatever the networks are;
+    ``numbers`` are the unknown ones of the problem."""
     if target.operator is not None or target.model.pretraining():
         return
     for name, data in dataset.items():
         if target.model.is_direct(name) or data.test.random or data.test.inputs is not None:
             continue
         for part, points in parts(data).items():
-            index = first_undefined(target, name, points)
-            if index is not None:
-                place = ", ".join(f"{c} = {v:.6g}" for c, v in zip(data.coordinates, points[index], strict=False))
+            lost = undefined(target, name, points)
+            if not lost.any():
+                continue
+            if lost.all() and tuple(numbers):
                 raise ConfigError(
-                    f"problem: the equation of {name} has no value at {place}, one of its {part}: leave out such "
-                    f"points, by a domain that begins beyond them for instance, or {REWRITE}"
+                    f"problem: the equation of {name} has no value with unknown numbers such as they start from: say "
+                    f"where to begin with problem.parameters.{next(iter(numbers))}.start, or {REWRITE}"
                 )
+            place = ", ".join(
+                f"{coordinate} = {value:.6g}"
+                for coordinate, value in zip(data.coordinates, points[np.argmax(lost)], strict=False)
+            )
+            raise ConfigError(
+                f"problem: the equation of {name} has no value at {place}, one of its {part}: leave out such points, "
+                f"by a domain that begins beyond them for instance, or {REWRITE}"
+            )
 
 
 def parts(data: QuantityData) -> Mapping[str, Array]:
@@ -46,14 +61,34 @@ def parts(data: QuantityData) -> Mapping[str, Array]:
 
 
 @torch.no_grad()
-def first_undefined(target: Target, name: str, points: Array) -> int | None:
-    """The first of ``points[N, D]`` where no draw of the networks gives a number; None if there is no such point."""
+def undefined(target: Target, name: str, points: Array) -> Array:
+    """Where no network gives a number, a mask of ``points[N, D]``."""
     generator = torch.Generator().manual_seed(0)
     start = target.model.init(N_DRAWS, generator)
-    theta = target.tensor(start + SPREAD * torch.randn(start.shape, generator=generator, dtype=torch.float64))
-    for start in range(0, len(points), POINTS):
-        values = target.model.observe(theta, name, target.tensor(points[start : start + POINTS]))
-        lost = ~torch.isfinite(values).any(0).all(-1).cpu().numpy()
-        if lost.any():
-            return start + int(np.argmax(lost))
-    return None
+    moved = start + SPREAD * torch.randn(start.shape, generator=generator, dtype=torch.float64)
+    theta = target.tensor(torch.cat([start, moved]))
+    found = [
+        torch.isfinite(target.model.observe(theta, name, target.tensor(points[begin : begin + POINTS])))
+        for begin in range(0, len(points), POINTS)
+    ]
+    return np.concatenate([~part.any(0).all(-1).cpu().numpy() for part in found] or [np.zeros(0, dtype=bool)])
+
+
+def refuse_blurred(target: Target, dataset: Dataset) -> None:
+    """Raise :class:`ConfigError` where coordinates, or readings of a field, are so far from zero beside their range
+    that rounding takes it away."""
+    rounding = torch.finfo(target.dtype).eps
+    for name, data in dataset.items():
+        if data.test.inputs is not None or data.test.random:
+            continue
+        columns = dict(zip(data.coordinates, data.train.x.T, strict=False))
+        if target.model.is_direct(name):
+            columns[name] = data.train.y
+        for column, values in columns.items():
+            extent = float(np.ptp(values)) if len(values) else 0.0
+            if extent and rounding * float(np.abs(values).max()) > RESOLUTION * extent:
+                raise ConfigError(
+                    f"problem: {column} is read between {values.min():.10g} and {values.max():.10g}, which "
+                    f"{str(target.dtype).removeprefix('torch.')} does not tell apart well enough: subtract where it "
+                    "begins, in the data and in the equations, or use dtype=float64."
+                )

@@ -69,7 +69,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     dataset, target = prepare(run)
     share_threads(target, settings.threads)
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
-    for sentence in run.problem.advice(dataset):
+    for sentence in run.problem.advice(dataset) if run.model.knows_units else ():
         log.warning(sentence)
 
     store = store or Store(folder / PRETRAINED)

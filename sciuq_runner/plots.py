@@ -66,7 +66,7 @@ def draw_all(
                 add(bands(name, line, heading), f"{name}{suffix}_bands")
                 for kind, standard in found.standards.items():
                     add(bands(name, line, f"{heading}, {kind}", standard), f"{name}{suffix}_bands_{kind}")
-                if np.ptp(line.noise_mean) > 1e-6 and not found.train.random:
+                if np.ptp(line.noise_mean) > 1e-6 * np.max(line.noise_mean) and not found.train.random:
                     add(noise_bands(name, line, heading), f"{name}{suffix}_noise")
             for suffix, label, plane in () if found.inputs is not None else sections(found, 2):
                 if min(len(np.unique(column)) for column in plane.x.T) > 2:
@@ -268,7 +268,7 @@ def noise_bands(name: str, found: Result, title: str) -> Figure:
     train = found.train.x[:, 0]
     axes.plot(train, np.zeros_like(train), "|", color=DATA, ms=8, label="training data")
     known = mean if found.noise_reference is None else found.noise_reference
-    top = max(np.quantile(known, 0.98) * 2, 1e-9)
+    top = (np.quantile(known, 0.98) or 1.0) * 2
     axes.set(xlabel=found.coordinates[0], ylabel=f"noise of {name} (std)", title=title, ylim=(-0.03 * top, top))
     axes.margins(x=0)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=7.5)

@@ -322,8 +322,12 @@ class Problem(ABC):
         point must not depend on the others: they are evaluated in parts.
         """
 
+    def unit_of(self, quantity: str) -> Unit:
+        """What counts as one of a quantity."""
+        return self.fields[quantity].unit if quantity in self.fields else Unit()
+
     def advice(self, dataset: Dataset) -> list[str]:
-        """Sentences for the person who set the problem, before any work: what is allowed, and hardly wanted."""
+        """Sentences on units for the person who set the problem, before any work."""
         return []
 
     def coordinates_of(self, quantity: str) -> tuple[str, ...]:

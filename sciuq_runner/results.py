@@ -212,7 +212,7 @@ class Result:
         place = self.x[mask][0, fixed]
 
         def held(part: Held) -> Held:
-            here = np.isclose(part.x[:, fixed], place, rtol=0, atol=1e-9).all(1)
+            here = (np.abs(part.x[:, fixed] - place) <= 1e-9 * np.ptp(self.x[:, fixed], axis=0)).all(1)
             return Held(part.x[here][:, along], part.y[here], part.mean[here], part.std[here])
 
         return replace(

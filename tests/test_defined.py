@@ -59,5 +59,33 @@ def test_what_only_some_networks_lack_is_left_to_training(tmp_path, equation):
     prepared(tmp_path, equation)
 
 
+def test_where_unknown_numbers_begin_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"such as they start from: .* problem\.parameters\.k\.start, or"):
+        prepared(
+            tmp_path,
+            "u_x - sqrt(k - 1)*u",
+            0.01,
+            EVERYWHERE,
+            "+problem.parameters={k: {prior: uniform, low: 0, high: 1}}",
+        )
+
+
+def test_what_starting_networks_have_is_enough(tmp_path):
+    """Wide networks are within one where they start, and far beyond with other weights."""
+    prepared(tmp_path, "sqrt(1 - u**2)", 0.01, EVERYWHERE, "model.width=200", "model.depth=4")
+
+
+def test_numbers_that_rounding_makes_the_same_are_refused(tmp_path):
+    text = FILE.format(equation="u_x", low=1.7e9, observed="{value: 0, points: 5, noise: exact}")
+    file = tmp_path / "late.yaml"
+    file.write_text(text.replace(", 1]", ", 1700003600]"))
+    (tmp_path / "u.csv").write_text("x,u\n1700000100,1\n1700000200,2\n1700003600,2\n")
+    register_resolvers()
+    choices = adopt_files([f"problem={file}", "fidelity=smoke"])
+    with pytest.raises(ConfigError, match="x is read between 1700000100 and 1700003600, which float32 does not tell"):
+        prepare(assemble(plain(compose(choices, None))))
+    prepare(assemble(plain(compose([*choices, "dtype=float64"], None))))
+
+
 def test_models_that_are_yet_to_learn_are_not_asked(tmp_path):
     prepared(tmp_path, "u/x", 0, EVERYWHERE, "model=gp_pi_gan")

@@ -96,6 +96,8 @@ def test_check_leaves_floats_alone_where_both_fit():
             "seed refers to method.nburn, which is not a setting: did you mean 'method.n_burn'?",
         ),
         (["seed=${nobody:1}"], "seed cannot be resolved: Unsupported interpolation type nobody."),
+        (["problem.case=???"], "problem.case has no value: write one instead of ???."),
+        (["n_burn=3"], "n_burn is not a setting: did you mean 'method.n_burn'?"),
         (["method.n_burn=???"], "method.n_burn has no value: write one instead of ???."),
         (["method._target_=os.system"], "add trust=[os]"),
         (["method._target_=sciuq_runner.models.bnn.BNN"], "should be a dataclass and a Method"),
@@ -121,11 +123,13 @@ def test_what_is_not_in_the_file_of_a_problem_can_be_added(tmp_path):
     file = tmp_path / "lacking.yaml"
     file.write_text("coordinates: {x: [0, 1]}\nunknowns: {u: [x]}\nobserved: {u: {file: u.csv, noise: {scale: 1}}}\n")
     (choice,) = adopt_files([f"problem={file}"])
-    for key, hint in (("observed.u.noise.scal", "observed.u.noise.scale"), ("grid.x", "file")):
+    hints = {"observed.u.noise.scal": ", or did you mean 'problem.observed.u.noise.scale'?", "hold_out.validation": "."}
+    for key, hint in hints.items():
         with pytest.raises(ConfigError) as caught:
             compose([choice, f"problem.{key}=3"], None)
-        expected = f"problem.{key} is not in {file}: add it with +problem.{key}=…, or did you mean 'problem.{hint}'?"
-        assert str(caught.value) == expected
+        assert str(caught.value) == f"problem.{key} is not in {file}: add it with +problem.{key}=…{hint}"
+    with pytest.raises(ConfigError, match=r"problem\.colour is not a setting: "):
+        compose([choice, "problem.colour=3"], None)
     assert compose([choice, "+problem.grid.x=3"], None).problem.grid.x == 3
 
 

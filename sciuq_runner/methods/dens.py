@@ -96,7 +96,11 @@ class Objective:
     ) -> None:
         self.target, self.weight_decay = target, weight_decay
         self.batch_size, self.generator = batch_size, generator
-        squares = [float(np.mean(np.square(term.noise.scale))) for term in target.terms if term.noise.is_given]
+        squares = [
+            float(np.mean(np.square(np.asarray(term.noise.scale) / target.model.unit(term.quantity).scale)))
+            for term in target.terms
+            if term.noise.is_given
+        ]
         known = len(squares) == len(target.terms) and len(squares) > 0
         self.unit = 1 / (2 * float(np.mean(squares))) if known else 1.0  # of a squared error in log-likelihood
 

@@ -58,7 +58,9 @@ class GP(Method):
         prior = Posterior(theta)
         values = prior.evaluate(lambda part: target.model.observe(part, term.quantity, term.x))
         spread = target.temperature**0.5  # cooling scales prior and noise variance alike
-        features = spread * values[..., 0].cpu().double().T / self.n_prior**0.5  # [N, R]
+        origin = target.model.unit(term.quantity).offset  # the prior's mean, with nothing random about it
+        y = term.y.cpu().double() - origin
+        features = spread * (values[..., 0].cpu().double().T - origin) / self.n_prior**0.5  # [N, R]
         scale = spread * term.known_scale.cpu().double().flatten()
         noise = scale.expand(len(features)) if scale.numel() == 1 else scale
         gram = features @ features.T + torch.diag(noise**2)
@@ -68,11 +70,15 @@ class GP(Method):
                 "The kernel matrix is not positive definite: try more method.n_prior or a larger noise scale."
             )
         start = normal(self.n_samples, self.n_prior)
-        readings = term.y[:, 0].cpu().double() + noise * normal(self.n_samples, len(noise))
+        readings = y[:, 0] + noise * normal(self.n_samples, len(noise))
         misfit = readings - start @ features.T
         weights = start + torch.cholesky_solve(misfit.T, factor).T @ features
-        posterior = CombinedPosterior(theta, weights=target.tensor(spread * weights / self.n_prior**0.5))
-        evidence = -0.5 * (term.y[:, 0].cpu().double() @ torch.cholesky_solve(term.y.cpu().double(), factor)).item()
+        weights = spread * weights / self.n_prior**0.5
+        if origin:  # functions are origin + sum w (u - origin), and a network of zeros is the origin
+            theta = torch.cat([theta, torch.zeros_like(theta[:1])])
+            weights = torch.cat([weights, 1 - weights.sum(1, keepdim=True)], dim=1)
+        posterior = CombinedPosterior(theta, weights=target.tensor(weights))
+        evidence = -0.5 * (y[:, 0] @ torch.cholesky_solve(y, factor)).item()
         determinant = factor.diagonal().log().sum().item()
         posterior.diagnostics = {"log_evidence": evidence - determinant - 0.9189385332046727 * len(noise)}
         return posterior

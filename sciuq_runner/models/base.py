@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from sciuq_runner.loop import Loop
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.problem import Array, InverseGamma, Noise, Problem, Readings
+from sciuq_runner.problem import Array, InverseGamma, Noise, Problem, Readings, Unit
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,10 @@ class BoundModel(ABC):
     def parameters(self, z: Tensor) -> dict[str, Tensor]:
         """The unknown numbers of the problem by name, ``[M]`` each, of the last weights ``z[M, n_scalars]``."""
         return {}
+
+    def unit(self, quantity: str) -> Unit:
+        """What counts as one of a quantity, where the model knows units."""
+        return Unit()
 
     def is_direct(self, quantity: str) -> bool:
         """Whether readings of a quantity are of a network's own output, with no physics between."""

@@ -20,7 +20,7 @@ from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.mlp import Init
 from sciuq_runner.networks.scaled import Scaled
 from sciuq_runner.networks.taylor import Order
-from sciuq_runner.problem import FieldSpec, InverseGamma, Noise, Problem, Readings
+from sciuq_runner.problem import FieldSpec, InverseGamma, Noise, Problem, Readings, Unit
 from sciuq_runner.schema import Count, Factory, Positive
 
 
@@ -103,7 +103,7 @@ class BoundBNN(BoundModel):
 
     The network that carries heteroscedastic noise has one more output s per component, and
     :math:`\sigma(x) = \mathrm{softplus}(s(x) + c)` with c such that s = 0 gives the scale that the noise starts from,
-    all in the unit of its field.
+    all in the unit of the quantity that has the noise.
     """
 
     is_pointwise = True
@@ -154,7 +154,7 @@ class BoundBNN(BoundModel):
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         noise = self.predicted[quantity]
         carrier = noise.group or quantity
-        unit = self.problem.fields[carrier].unit.scale
+        unit = self.unit(quantity).scale
         start = float(noise.scale) / unit
         offset = start + math.log(-math.expm1(-start))  # log(exp(start) - 1), for large scales too
         outputs = self.networks[carrier](self.parts(theta)[carrier], x[..., self.columns[quantity][carrier]])
@@ -165,6 +165,9 @@ class BoundBNN(BoundModel):
         parts = [network.init(n_members, generator) for network in self.networks.values()]
         starts = [item.standard(item.start) if item.start is not None else 0.0 for item in self.scalars.values()]
         return torch.cat([*parts, torch.tensor(starts, dtype=torch.float64).expand(n_members, -1)], dim=1)
+
+    def unit(self, quantity: str) -> Unit:
+        return self.problem.unit_of(quantity)
 
     def is_direct(self, quantity: str) -> bool:
         return quantity in self.problem.direct

@@ -9,18 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from sciuq_runner.problems.user_units import advice_on_units
 
 from sciuq_runner.assembly import refuse_model
 from sciuq_runner.autodiff import MaybeCompiled, value_and_grad
+from sciuq_runner.emulator import Emulator
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.loop import Loop
+from sciuq_runner.methods.dens import Objective
+from sciuq_runner.methods.gp import GP
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.networks import MLP
 from sciuq_runner.networks.base import Network, derive
 from sciuq_runner.networks.scaled import Scaled
+from sciuq_runner.predictive import predict
 from sciuq_runner.problem import Unit
 from sciuq_runner.target import Target
+from tests.conftest import Inside
 from tests.problems.conftest import problem, save
 
 T, X, U, ZERO = 3600.0, 0.05, 20.0, 293.0
@@ -158,6 +165,8 @@ def test_defaults_are_in_the_unit_of_a_quantity(tmp_path):
     [
         ({"y": 2}, "problem.units.y is neither a coordinate nor a field nor an equation: "),
         ({"u": 0}, "problem.units.u.scale=0 is not valid: it should be"),
+        ({"u": 1e-200}, "problem.units.u.scale=1e-200 is not valid: it should be"),
+        ({"u": {"offset": 1e40}}, "problem.units.u.offset=1e+40 is not valid: it should be"),
         ({"u": -3}, "problem.units.u.scale=-3 is not valid: it should be"),
         ({"u": "kelvin"}, "problem.units.u.scale='kelvin' is not valid: it should be a valid number"),
         ({"u": {"origin": 3}}, "problem.units.u.origin is not a setting of problem.units.u: "),
@@ -187,10 +196,14 @@ def test_numbers_far_from_one_are_answered_with_units_that_help(tmp_path):
     si = problem(tmp_path, in_si(2.0))
     dataset = si.dataset(np.random.default_rng(0))
     assert si.advice(dataset) == []
-    bare = problem(tmp_path, {**in_si(2.0), "units": {"q": U / T}})
+    bare = problem(tmp_path, {**in_si(2.0), "units": {}})
     (sentence,) = bare.advice(dataset)
     assert sentence.startswith("Numbers of t and u are far from the order of one")
-    assert "units: {t: 3600, u: {scale: " in sentence
+    assert "write units: {t: 3600, u: {scale: " in sentence
+    some = problem(tmp_path, {**in_si(2.0), "units": {"t": T, "x": X}})
+    more, unread = some.advice(dataset)
+    assert "add u: {scale: " in more
+    assert "and q none, which nothing is read of" in unread
 
 
 @pytest.mark.parametrize(
@@ -203,6 +216,7 @@ def test_numbers_far_from_one_are_answered_with_units_that_help(tmp_path):
         ([0, 3600], "3600"),
         ([0, 0.001], "0.001"),
         ([290, 310], "{scale: 10, offset: 300}"),
+        ([0.99, 1.01], None),  # a field may hardly change
         ([9.9, 10], "{scale: 0.05, offset: 9.95}"),
         ([1234, 1234.1], "{scale: 0.05, offset: 1234.05}"),
         ([50, 50], "50"),
@@ -210,8 +224,119 @@ def test_numbers_far_from_one_are_answered_with_units_that_help(tmp_path):
     ],
 )
 def test_units_that_fit(values, unit):
-    found = advice_on_units({"u": np.array(values)}, {})
+    found = advice_on_units({}, {"u": np.array(values)}, {})
     if unit is None:
         assert found == []
     else:
         assert f"units: {{u: {unit}}} into the file" in found[0]
+
+
+def test_a_coordinate_with_a_narrow_range_is_answered_too():
+    (sentence,) = advice_on_units({"x": np.array([0.99, 1.01])}, {}, {})
+    assert "units: {x: {scale: 0.01, offset: 1}}" in sentence
+
+
+def test_the_unit_of_an_equation_follows_from_those_of_its_fields(tmp_path):
+    """Sums of independent terms: of u_t with 20/3600 and D u_xx with a tenth of that, less q of 20/3600; the product
+    u_x (u - 293) is not normal, and its quartiles are nearer."""
+    temperatures(tmp_path, "si.csv", T, X, U, ZERO)
+    node = in_si(2.0)
+    del node["units"]["heat"]
+    found = problem(tmp_path, node)
+    assert found.unit_of("heat").scale == pytest.approx(U / T * math.sqrt(1 + 0.1**2 + 1), rel=0.03)
+    assert found.noise["heat"].scale == pytest.approx(0.01 * found.unit_of("heat").scale)
+    assert 0.5 < found.unit_of("jump").scale / (U**2 / X) < 1.5
+    assert problem(tmp_path, {**node, "units": {}}).unit_of("heat") == Unit()
+
+
+def test_noise_that_varies_is_in_the_unit_of_its_quantity_whoever_carries_it(tmp_path):
+    """A pressure, whose noise the network of a field of the order of one predicts."""
+    rng = np.random.default_rng(0)
+    x, values = rng.uniform(-1, 1, 5), rng.normal(size=5)
+    save(tmp_path / "one.csv", x=x, u=values, p=values)
+    save(tmp_path / "pascal.csv", x=x, u=values, p=1e5 * values)
+
+    def target(file: str, units: dict[str, Any]) -> Target:
+        noise = {"kind": "heteroscedastic", "group": "u"}
+        node = {
+            "coordinates": {"x": [-1, 1]},
+            "unknowns": {"u": ["x"], "p": ["x"]},
+            "observed": {"u": {"file": file, "noise": 0.1}, "p": {"file": file, "noise": noise}},
+            "units": units,
+        }
+        return target_of(tmp_path, node)
+
+    one, pascal = target("one.csv", {}), target("pascal.csv", {"p": 1e5})
+    theta = one.init(3, torch.Generator().manual_seed(0))
+    places = torch.linspace(-1, 1, 6, dtype=torch.float64)[:, None]
+    expected = one.noise_scale(theta, "p", places)
+    assert expected.max() > 1.2 * expected.min()
+    torch.testing.assert_close(pascal.noise_scale(theta, "p", places), 1e5 * expected)
+
+
+def line(folder: Path, scale: float, offset: float, noise: Any, units: dict[str, Any]) -> Target:
+    rng = np.random.default_rng(1)
+    save(folder / "line.csv", x=rng.uniform(-1, 1, 6), u=offset + scale * rng.normal(size=6))
+    node = {
+        "coordinates": {"x": [-1, 1]},
+        "unknowns": {"u": ["x"]},
+        "observed": {"u": {"file": "line.csv", "noise": noise}},
+        "units": units,
+    }
+    own = problem(folder, node)
+    readings = {name: data.train for name, data in own.dataset(np.random.default_rng(0)).items()}
+    return Target(BNN(width=6).bind(own, own.noise), own.noise, readings, dtype=torch.float64)
+
+
+def test_the_gaussian_process_of_a_network_has_its_origin(tmp_path):
+    one = line(tmp_path, 1, 0, 0.1, {})
+    kelvin = line(tmp_path, U, ZERO, 0.1 * U, {"u": {"scale": U, "offset": ZERO}})
+    x = np.linspace(-1, 1, 9)[:, None]
+    method = GP(n_samples=50, n_prior=40)
+    found = [method.run(target, torch.Generator().manual_seed(0), Loop()) for target in (one, kelvin)]
+    first, second = (
+        predict(target, posterior, "u", x).members for target, posterior in zip((one, kelvin), found, strict=True)
+    )
+    np.testing.assert_allclose(second, ZERO + U * first, rtol=1e-8)
+    evidence = [posterior.diagnostics["log_evidence"] for posterior in found]
+    assert evidence[1] == pytest.approx(evidence[0] - 6 * math.log(U))
+
+
+def test_weight_decay_is_that_of_numbers_in_units(tmp_path):
+    one = line(tmp_path, 1, 0, 0.1, {})
+    kelvin = line(tmp_path, U, ZERO, 0.1 * U, {"u": {"scale": U, "offset": ZERO}})
+    theta = one.init(2, torch.Generator().manual_seed(0))
+    gradients = [value_and_grad(Objective(target, 0.1), theta)[1] for target in (one, kelvin)]
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-8, atol=1e-8)
+
+
+def test_slices_are_found_in_any_unit(tmp_path):
+    low, high = 1.7e9, 1.7e9 + 3600
+    save(tmp_path / "late.csv", t=np.linspace(low, high, 5), x=np.linspace(0, 1e-7, 5), u=np.zeros(5))
+    node = {
+        "coordinates": {"t": [low, high], "x": [0, 1e-7]},
+        "unknowns": {"u": ["t", "x"]},
+        "observed": {"u": {"file": "late.csv", "noise": 0.1}},
+        "grid": {"t": 11, "x": 7},
+        "slices": {"end": {"t": high}, "middle": {"x": 4e-8}},
+    }
+    splits = problem(tmp_path, node).dataset(np.random.default_rng(0))["u"].splits
+    assert splits["end"].sum() == 8  # the value of the other slice among them
+    assert splits["middle"].sum() == 11
+
+
+@pytest.mark.cli
+def test_a_run_in_units(inside: Inside, tmp_path):
+    """Figures, model and all, in single precision."""
+    temperatures(tmp_path, "si.csv", T, X, U, ZERO)
+    (tmp_path / "si.yaml").write_text(yaml.safe_dump(in_si("learned")))
+    (tmp_path / "bare.yaml").write_text(yaml.safe_dump({**in_si("learned"), "units": {}}))
+    found = inside("problem=si.yaml", "method=la", "fidelity=smoke", "tracking=none", "hydra.run.dir=run")
+    assert found.status == 0, found.out + found.err
+    assert "far from the order of one" not in found.out + found.err
+    assert (tmp_path / "run" / "figures" / "u_maps.png").is_file()
+    (mean,) = Emulator(tmp_path / "run" / "model").predict(np.array([[T / 2, 0.0]]), "u")["mean"].ravel()
+    assert ZERO - 5 * U < mean < ZERO + 5 * U
+    bare = inside("problem=bare.yaml", "method=dens", "fidelity=smoke", "tracking=none")
+    assert bare.status == 0
+    assert "Numbers of t and u are far from the order of one" in bare.out + bare.err
