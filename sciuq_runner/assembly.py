@@ -75,6 +75,7 @@ class Settings:
     temperature: Positive = 1.0
     gold: str | None = "auto"
     checkpoint_interval: Positive = 60.0
+    figures: bool = True
     trust: list[str] = field(default_factory=list)
 
 

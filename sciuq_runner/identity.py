@@ -14,7 +14,7 @@ from sciuq_runner import __version__
 TAG, RUN_FOLDER, COMMIT = "config_hash", "run_folder", "git_commit"
 """The tags of every run in MLflow that hold its hash, its folder and the commit that made it."""
 
-BOOKKEEPING = ("threads", "checkpoint_interval", "tracking", "trust", "sweep", "choices")
+BOOKKEEPING = ("threads", "checkpoint_interval", "figures", "tracking", "trust", "sweep", "choices")
 """Keys that change how a run is made or kept, not what it finds; the seed is none of them."""
 
 

@@ -119,13 +119,14 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     write_results(folder, found)
     cost["total_s"] = loop.earlier + time.perf_counter() - started
     try:
-        from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
-
         panels = before_and_after(target, posterior, stream(settings.seed, "figures"), run.problem.probes)
         write_panels(folder, panels)
-        extras = read_prior(folder), read_detection(folder)
-        parts = found, panels, run.calibrators, settings.seed, title_of(results), *extras
-        plots.draw_all(folder / "figures", *parts)
+        if settings.figures:
+            from sciuq_runner import plots  # matplotlib takes a second to import: not before it is needed
+
+            extras = read_prior(folder), read_detection(folder)
+            parts = found, panels, run.calibrators, settings.seed, title_of(results), *extras
+            plots.draw_all(folder / "figures", *parts)
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
     results[INTERRUPTED] = loop.interrupted

@@ -110,7 +110,7 @@ class Row:
 STEPS = {"n_steps": 4000, "learning_rate": 0.01}
 CHAIN = {"n_chains": 8, "n_burn": 400, "n_samples": 8000}
 CYCLES = {"n_chains": 16, "n_burn": 500, "n_steps": 8000, "n_samples": 16_000, "batch_size": None, "n_cycles": 1}
-NOISY_CYCLES = {"n_chains": 8, "n_steps": 4000, "n_samples": 400, "batch_size": 40, "n_cycles": 2}
+NOISY_CYCLES = {"n_chains": 8, "n_steps": 2000, "n_samples": 400, "batch_size": 40, "n_cycles": 2}
 SHORT = {"n_chains": 2, "n_burn": 10, "n_samples": 20}
 ROWS: dict[str, Row] = {
     "hmc": Row(
@@ -120,9 +120,8 @@ ROWS: dict[str, Row] = {
         tempered=exact_posterior,
         noisy={"n_samples": 2000},
         nonlinear={
-            "n_burn": 300,
+            "n_burn": 200,
             "n_samples": 400,
-            "thin": 2,
             "n_leapfrog": 20,
             "target_accept": 0.8,
             "step_size": 0.01,
@@ -142,7 +141,7 @@ ROWS: dict[str, Row] = {
         SHORT,
         tempered=nearly_exact(0.25),
         noisy={"n_samples": 4000},
-        nonlinear={"n_chains": 8, "n_burn": 4000, "n_samples": 400, "thin": 20, "step_size": 1e-3},
+        nonlinear={"n_chains": 8, "n_burn": 2000, "n_samples": 400, "thin": 20, "step_size": 1e-3},
     ),
     "ld adjusted": Row(
         LD(n_chains=16, n_burn=500, n_samples=32_000, step_size=1e-2, adjusted=True),
@@ -150,7 +149,7 @@ ROWS: dict[str, Row] = {
         {**SHORT, "adjusted": True},
         tempered=exact_posterior,
         noisy={"n_samples": 8000},
-        nonlinear={"n_chains": 8, "n_burn": 4000, "n_samples": 400, "thin": 20, "step_size": 1e-3, "adjusted": True},
+        nonlinear={"n_chains": 8, "n_burn": 2000, "n_samples": 400, "thin": 20, "step_size": 1e-3, "adjusted": True},
     ),
     "sgld": Row(
         SGLD(**CYCLES, step_size=2e-3, final_step_size=1e-3, sampled_share=0.9),
@@ -158,7 +157,7 @@ ROWS: dict[str, Row] = {
         {**SHORT, "n_steps": 40, "batch_size": 4},
         tempered=nearly_exact(0.25),
         noisy={"n_steps": 3000, "n_samples": 3200},
-        nonlinear={**NOISY_CYCLES, "n_burn": 4000, "step_size": 1e-3, "final_step_size": 1e-4},
+        nonlinear={**NOISY_CYCLES, "n_burn": 2000, "step_size": 1e-3, "final_step_size": 1e-4},
     ),
     "sghmc": Row(
         SGHMC(**CYCLES, step_size=1e-3, final_step_size=5e-4, sampled_share=0.9),
@@ -166,7 +165,7 @@ ROWS: dict[str, Row] = {
         {**SHORT, "n_steps": 40, "batch_size": 4},
         tempered=nearly_exact(0.25),
         noisy={"n_steps": 3000, "n_samples": 3200},
-        nonlinear={**NOISY_CYCLES, "n_burn": 2000, "step_size": 1e-4, "final_step_size": 1e-5},
+        nonlinear={**NOISY_CYCLES, "n_burn": 1000, "step_size": 1e-4, "final_step_size": 1e-5},
     ),
     "gp": Row(
         GP(n_samples=4000, n_prior=4000),
@@ -180,14 +179,14 @@ ROWS: dict[str, Row] = {
         mean_field_optimum,
         {"n_steps": 200, "n_samples": 10, "scale_delay": 50, "early_stopping": True},
         noisy={"n_steps": 2500},
-        nonlinear={**STEPS, "scale_delay": 1000},
+        nonlinear={**STEPS, "n_steps": 3000, "scale_delay": 1000},
     ),
     "la": Row(
         LA(n_samples=4000, **STEPS),
         exact_posterior,
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20},
         tempered=exact_posterior,
-        noisy={"n_steps": 2000, "n_samples": 100},
+        noisy={"n_steps": 2000, "n_samples": 1000},
         nonlinear={"n_steps": 3000},
     ),
     "la kron": Row(  # the weights of a linear model are one column: its Kronecker factors are exact
@@ -195,7 +194,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20, "hessian": "kron"},
         tempered=exact_posterior,
-        noisy={"n_steps": 2000, "n_samples": 100},
+        noisy={"n_steps": 2000, "n_samples": 1000},
         nonlinear={"n_steps": 3000, "hessian": "kron"},
     ),
     "la diag": Row(
@@ -203,7 +202,7 @@ ROWS: dict[str, Row] = {
         mean_field_optimum,
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20, "hessian": "diag"},
         tempered=mean_field_optimum,
-        noisy={"n_steps": 2000, "n_samples": 100},
+        noisy={"n_steps": 2000, "n_samples": 1000},
         nonlinear={"n_steps": 3000, "hessian": "diag"},
     ),
     "dens": Row(

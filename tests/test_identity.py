@@ -20,7 +20,15 @@ def hash_of(*overrides: str) -> str:
 
 @pytest.mark.parametrize(
     "override",
-    ["threads=2", "checkpoint_interval=5", "tracking=none", "tracking.experiment=other", "trust=[mine]", "method=hmc"],
+    [
+        "threads=2",
+        "checkpoint_interval=5",
+        "figures=false",
+        "tracking=none",
+        "tracking.experiment=other",
+        "trust=[mine]",
+        "method=hmc",
+    ],
 )
 def test_bookkeeping_and_defaults_that_are_named_change_nothing(override):
     assert hash_of(override) == hash_of()

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -120,28 +121,47 @@ def empty_environment(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.mark.cli
-def test_wheel_runs_in_an_empty_environment(wheel: Path, empty_environment: Path, tmp_path: Path) -> None:
-    python = str(empty_environment / "python")
-    lock = str(ROOT / "requirements.lock")
+def install(environment: Path, *arguments: str) -> None:
+    command = [str(environment / "python"), "-I", "-m", "pip", "install", "-q", "--no-compile", "--no-deps"]
+    done = call([*command, "--disable-pip-version-check", *arguments], environment)
+    assert done.returncode == 0, done.stderr
 
-    def install(*arguments: str) -> None:
-        command = [python, "-I", "-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check"]
-        done = call([*command, *arguments], tmp_path)
-        assert done.returncode == 0, done.stderr
 
-    install("--no-deps", "-r", lock)
-    install("--no-deps", str(wheel))
-    if call([python, "-I", "-c", "import torch"], tmp_path).returncode != 0:
-        install("-c", lock, f"torch=={pins('requirements.lock')['torch']}")  # as scripts/_setup.sh does
-
-    folder = tmp_path / "not the source tree"
+def check_program(environment: Path, folder: Path) -> None:
+    """The installed program does a whole run, from its own files alone."""
     folder.mkdir()
-    command = [str(empty_environment / "sciuq-run"), "fidelity=smoke", "method=dens"]
+    where = "import sciuq_runner, sciuq_runner.problems.function as f; print(sciuq_runner.__file__, f.__file__)"
+    found = call([str(environment / "python"), "-c", where], folder).stdout.split()
+    assert len(found) == 2
+    assert all(Path(path).is_relative_to(environment.parent) for path in found)
+    command = [str(environment / "sciuq-run"), "fidelity=smoke", "method=dens"]
     done = call(command, folder, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list(folder.glob("runs/*/metrics.json"))) == 1
     assert (folder / "mlflow.db").is_file()
+
+
+@pytest.mark.cli
+def test_wheel_runs_outside_of_the_source_tree(wheel: Path, empty_environment: Path, tmp_path: Path) -> None:
+    """In an environment of its own, which takes the packages that it needs from this one: scripts/test has installed them
+    from the same lock."""
+    install(empty_environment, str(wheel))
+    (packages,) = empty_environment.parent.glob("lib/python*/site-packages")
+    (packages / "shared.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    check_program(empty_environment, tmp_path / "not the source tree")
+
+
+@pytest.mark.slow
+@pytest.mark.cli
+def test_wheel_runs_in_an_empty_environment(wheel: Path, empty_environment: Path, tmp_path: Path) -> None:
+    """With nothing but what the lock names."""
+    install(empty_environment, "-r", str(ROOT / "requirements.lock"))
+    install(empty_environment, str(wheel))
+    python = str(empty_environment / "python")
+    if call([python, "-I", "-c", "import torch"], tmp_path).returncode != 0:  # as scripts/_setup.sh does
+        lock, torch = str(ROOT / "requirements.lock"), f"torch=={pins('requirements.lock')['torch']}"
+        assert call([python, "-I", "-m", "pip", "install", "-q", "-c", lock, torch], tmp_path).returncode == 0
+    check_program(empty_environment, tmp_path / "not the source tree")
 
 
 # The locks

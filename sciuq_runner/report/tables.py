@@ -20,7 +20,7 @@ CHOICES = {  # and the parameters that hold them
     "calibration": "calibration",
     "fidelity": "fidelity",
 }
-BOOKKEEPING = {"seed", "threads", "checkpoint_interval", "trust", "overrides"}
+BOOKKEEPING = {"seed", "threads", "checkpoint_interval", "figures", "trust", "overrides"}
 COST = "cost/train_s"
 UNFINISHED = {
     "FAILED": "ended with an error",
