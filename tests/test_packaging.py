@@ -143,8 +143,8 @@ def check_program(environment: Path, folder: Path) -> None:
 
 @pytest.mark.cli
 def test_wheel_runs_outside_of_the_source_tree(wheel: Path, empty_environment: Path, tmp_path: Path) -> None:
-    """In an environment of its own, which takes the packages that it needs from this one: scripts/test has installed them
-    from the same lock."""
+    """In an environment of its own, which takes the packages that it needs from this one: scripts/test has installed
+    them from the same lock."""
     install(empty_environment, str(wheel))
     (packages,) = empty_environment.parent.glob("lib/python*/site-packages")
     (packages / "shared.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
