@@ -46,6 +46,20 @@ def no_tracking_server() -> Iterator[None]:
         os.environ.pop("MLFLOW_TRACKING_URI", None)
 
 
+@pytest.fixture(autouse=True)
+def no_adopted_problems() -> Iterator[None]:
+    """No test finds problems under the names that files of another have given them."""
+    yield
+    if "hydra.core.config_store" in sys.modules:
+        from hydra.core.config_store import ConfigStore
+
+        from sciuq_runner import composition
+
+        for name in composition._ADOPTED:
+            ConfigStore.instance().repo.get("problem", {}).pop(f"{name}.yaml", None)
+        composition._ADOPTED.clear()
+
+
 def environment(**extra: str) -> dict[str, str]:
     """A clean environment for the program: no tracking server, one thread, and no cache but that of the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW", "SCIUQ"))}

@@ -99,6 +99,7 @@ class Row:
     exact: Check  # what it should find there
     brief: Mapping[str, Any]  # settings of a run of no time, for what does not ask how good the samples are
     tempered: Check | None = None  # what it should find at another temperature; None: refuses one
+    cold: Mapping[str, Any] = field(default_factory=dict)  # changes for that, which is a factor of two
     noisy: Mapping[str, Any] | None = field(default_factory=dict)  # changes for a learned noise scale; None: refuses it
     nonlinear: Mapping[str, Any] | None = None  # settings for a small network with a noise function; None: refuses it
 
@@ -118,6 +119,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {**SHORT, "n_leapfrog": 3, "thin": 2, "step_size": 0.05},
         tempered=exact_posterior,
+        cold={"n_samples": 3000},
         noisy={"n_samples": 2000},
         nonlinear={
             "n_burn": 200,
@@ -148,6 +150,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {**SHORT, "adjusted": True},
         tempered=exact_posterior,
+        cold={"n_samples": 16_000},
         noisy={"n_samples": 8000},
         nonlinear={"n_chains": 8, "n_burn": 2000, "n_samples": 400, "thin": 20, "step_size": 1e-3, "adjusted": True},
     ),
@@ -186,6 +189,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20},
         tempered=exact_posterior,
+        cold={"n_steps": 2000},
         noisy={"n_steps": 2000, "n_samples": 1000},
         nonlinear={"n_steps": 3000},
     ),
@@ -194,6 +198,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20, "hessian": "kron"},
         tempered=exact_posterior,
+        cold={"n_steps": 2000},
         noisy={"n_steps": 2000, "n_samples": 1000},
         nonlinear={"n_steps": 3000, "hessian": "kron"},
     ),
@@ -202,6 +207,7 @@ ROWS: dict[str, Row] = {
         mean_field_optimum,
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20, "hessian": "diag"},
         tempered=mean_field_optimum,
+        cold={"n_steps": 2000},
         noisy={"n_steps": 2000, "n_samples": 1000},
         nonlinear={"n_steps": 3000, "hessian": "diag"},
     ),
@@ -217,6 +223,7 @@ ROWS: dict[str, Row] = {
         exact_posterior,
         {"n_members": 2, "n_steps": 100, "anchored": True},
         tempered=exact_posterior,
+        cold={"n_members": 1000},
         noisy=None,
     ),
     "sens": Row(

@@ -173,7 +173,7 @@ def check_mlflow(folder: Path, run) -> None:
 
 def test_same_seed_same_numbers_and_other_seed_others(cli, tmp_path):
     for seed in (3, 3, 4):
-        found = cli("fidelity=smoke", "tracking=none", f"seed={seed}")
+        found = cli("fidelity=smoke", "tracking=none", "figures=false", f"seed={seed}")
         assert found.returncode == 0, found.stderr
     first, again, other = (read_metrics(folder) for folder in sorted(run_folders(tmp_path), key=started))
     for metrics in (first, again, other):
@@ -239,7 +239,7 @@ def test_a_process_of_its_own_ends_so_too(cli, tmp_path, arguments):
 def test_two_first_runs_at_once_both_arrive(tmp_path):
     started = [
         subprocess.Popen(
-            program("fidelity=smoke", "method=dens", f"seed={seed}"),
+            program("fidelity=smoke", "method=dens", "figures=false", f"seed={seed}"),
             cwd=tmp_path,
             env=environment(),
             stdout=subprocess.PIPE,
@@ -257,7 +257,7 @@ def test_two_first_runs_at_once_both_arrive(tmp_path):
 
 
 def test_ctrl_c_keeps_what_was_computed(tmp_path):
-    process = start(tmp_path, "fidelity=smoke", "method.n_samples=40000", "method.compile=never")
+    process = start(tmp_path, "fidelity=smoke", "method.n_samples=40000", "method.compile=never", "figures=false")
     assert process.stdout is not None
     seen: list[str] = []
     for line in process.stdout:
@@ -348,7 +348,7 @@ def test_a_new_problem_and_a_new_method_need_no_change_of_the_package(cli, tmp_p
 
 
 def test_flags_may_stand_behind_settings(cli, tmp_path):
-    found = cli("fidelity=smoke", "method=gp", "-m", "seed=0,1", "tracking=none")
+    found = cli("fidelity=smoke", "method=gp", "-m", "seed=0,1", "tracking=none", "figures=false")
     assert found.returncode == 0, found.stderr
     assert len(run_folders(tmp_path)) == 2
 
@@ -389,14 +389,14 @@ def test_ctrl_c_ends_a_whole_sweep(tmp_path):
 
 
 def test_a_failing_job_does_not_stop_the_others(cli, tmp_path):
-    found = cli("-m", "fidelity=smoke", "method=dens", "method.learning_rate=1e30,1e-3")
+    found = cli("-m", "fidelity=smoke", "method=dens", "figures=false", "method.learning_rate=1e30,1e-3")
     assert found.returncode == 1
     assert sorted(run.info.status for run in runs(tmp_path)) == ["FAILED", "FAILED", "FINISHED"]
     assert len(run_folders(tmp_path)) == 1
 
 
 def test_a_folder_that_holds_a_run_is_not_used_again(cli, tmp_path):
-    first = cli("fidelity=smoke", "method=dens", "tracking=none", "hydra.run.dir=here")
+    first = cli("fidelity=smoke", "method=dens", "tracking=none", "figures=false", "hydra.run.dir=here")
     assert first.returncode == 0
     before = (tmp_path / "here" / "metrics.json").read_text()
     again = cli("fidelity=smoke", "method=dens", "tracking=none", "hydra.run.dir=here", "seed=1")
@@ -421,7 +421,7 @@ def test_without_a_compiler_the_run_goes_on_and_says_so(cli, tmp_path):
         "TORCHINDUCTOR_CACHE_DIR": str(empty),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
     }
-    found = cli("fidelity=smoke", "method.compile=always", "tracking=none", env=env)
+    found = cli("fidelity=smoke", "method.compile=always", "tracking=none", "figures=false", env=env)
     assert found.returncode == 0, found.stderr
     assert "going on in eager mode" in found.stdout
 

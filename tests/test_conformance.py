@@ -86,7 +86,8 @@ def test_temperature(name):
     elif row.tempered is None:
         assert "temperature" in str(row.method.refuse(exact.target))
     else:
-        row.tempered(exact, weights(name, exact, run(name, exact.target)))
+        method = dataclasses.replace(row.method, **row.cold)
+        row.tempered(exact, weights(name, exact, method.run(exact.target, generator(), Loop())))
 
 
 N_NOISE = 200

@@ -63,6 +63,11 @@ class Bar(Problem):
         raise AssertionError("the test brings its own data")
 
 
+def weights(size: int, n: int) -> Tensor:
+    """Any weights: those that models start from are a fit of some seconds."""
+    return 0.3 * torch.randn(n, size, generator=torch_stream(0, "test"), dtype=torch.float64)
+
+
 @pytest.mark.parametrize(
     ("model", "kind"),
     [(NNPC(width=16, depth=2), "gaussian"), (NNPCPlus(width=16, depth=2, n_collocation=9), "uniform")],
@@ -102,7 +107,7 @@ def test_the_chaos_of_a_linear_equation_is_recovered(model, kind):
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_a_field_is_the_sum_of_its_modes(model, data):
     bound = model.bind(SMALL, SMALL.noise, readings(data))
-    theta = bound.init(2, torch_stream(0, "test"))
+    theta = weights(bound.n_params, 2)
     x = torch.rand(6, 1, dtype=torch.float64)
     parts = bound.parts(theta)
     for name in ("u", "lambda"):
@@ -119,7 +124,7 @@ def test_a_field_is_the_sum_of_its_modes(model, data):
 def test_physics_is_the_equation_of_every_realisation(model, data):
     """Against derivatives of the realisations themselves."""
     bound = model.bind(SMALL, SMALL.noise, readings(data))
-    theta = bound.init(2, torch_stream(0, "test"))
+    theta = weights(bound.n_params, 2)
     x = torch.rand(5, 1, dtype=torch.float64)
 
     def flux(points: Tensor) -> Tensor:
@@ -146,7 +151,7 @@ def test_the_decoder_adds_a_condition_to_the_target(data):
     assert not condition.y.any()
     assert condition.noise == Noise("exact", 0.01)
     np.testing.assert_allclose(condition.x[:, 0], np.linspace(-1, 1, 7))
-    theta = target.init(1, torch_stream(0, "test"))
+    theta = weights(target.size, 1)
     misfit = target.model.observe(theta, f"{BALANCE}f", condition.x)
     expected = torch.distributions.Normal(0.0, 0.01).log_prob(misfit.double()).sum()
     torch.testing.assert_close(target.term_log_likelihood(theta, condition)[0], expected)
@@ -157,7 +162,7 @@ def test_gradients_agree_with_differences(data):
         target = Target(
             model.bind(SMALL, SMALL.noise, readings(data)), SMALL.noise, readings(data), dtype=torch.float64
         )
-        theta = target.init(2, torch_stream(0, "test"))
+        theta = weights(target.size, 2)
         value, gradient = value_and_grad(target.log_density, theta)
         direction = torch.randn(theta.shape, generator=torch_stream(1, "test"), dtype=torch.float64)
         step = 1e-5
@@ -171,7 +176,7 @@ def test_gradients_agree_with_differences(data):
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_training_realisations_are_realised_as_they_are_observed(model, data):
     bound = model.bind(SMALL, SMALL.noise, readings(data))
-    theta = bound.init(1, torch_stream(0, "test"))
+    theta = weights(bound.n_params, 1)
     x = torch.rand(4, 1, dtype=torch.float64)
     sensed = {name: data[name].train.y for name in ("f", "lambda")}
     for name in SMALL.noise:
@@ -186,7 +191,7 @@ def test_the_state_is_all_that_is_needed(model, data):
     again = model.bind(SMALL, SMALL.noise)
     again.load_state(bound.state())
     assert again.n_params == bound.n_params
-    theta = bound.init(1, torch_stream(0, "test"))
+    theta = weights(bound.n_params, 1)
     x = torch.rand(4, 1, dtype=torch.float64)
     for name in SMALL.noise:
         torch.testing.assert_close(again.observe(theta, name, x), bound.observe(theta, name, x), rtol=0, atol=0)

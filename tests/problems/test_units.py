@@ -330,13 +330,13 @@ def test_a_run_in_units(inside: Inside, tmp_path):
     """Figures, model and all, in single precision."""
     temperatures(tmp_path, "si.csv", T, X, U, ZERO)
     (tmp_path / "si.yaml").write_text(yaml.safe_dump(in_si("learned")))
-    (tmp_path / "bare.yaml").write_text(yaml.safe_dump({**in_si("learned"), "units": {}}))
+    (tmp_path / "si_bare.yaml").write_text(yaml.safe_dump({**in_si("learned"), "units": {}}))
     found = inside("problem=si.yaml", "method=la", "fidelity=smoke", "tracking=none", "hydra.run.dir=run")
     assert found.status == 0, found.out + found.err
     assert "far from the order of one" not in found.out + found.err
     assert (tmp_path / "run" / "figures" / "u_maps.png").is_file()
     (mean,) = Emulator(tmp_path / "run" / "model").predict(np.array([[T / 2, 0.0]]), "u")["mean"].ravel()
     assert ZERO - 5 * U < mean < ZERO + 5 * U
-    bare = inside("problem=bare.yaml", "method=dens", "fidelity=smoke", "tracking=none")
+    bare = inside("problem=si_bare.yaml", "method=dens", "fidelity=smoke", "tracking=none")
     assert bare.status == 0
     assert "Numbers of t and u are far from the order of one" in bare.out + bare.err

@@ -296,7 +296,7 @@ MISTAKES: list[tuple[dict[Any, Any], str]] = [
     (
         {"observed.u.noise": {"kind": "learned", "scale": 0.5, "group": "q"}},
         "problem.observed.q.noise shares its scale with the noise of u: scale, shape and hyper_scale should "
-        "be the same for both.",
+        "be the same for both; give them where units differ.",
     ),
     (
         {"observed.heat.noise": "heteroscedastic"},
