@@ -73,8 +73,7 @@ def guessed_unit(
     known = values[torch.isfinite(values)]
     if not len(known):
         return Unit()
-    quarters = torch.tensor([0.25, 0.75], dtype=torch.float64)
-    first, third = np.quantile(known.numpy(), quarters.numpy())
+    first, third = np.quantile(known.numpy(), [0.25, 0.75])
     return Unit((third - first) / 1.35) if third > first else Unit()  # of a normal distribution, the deviation
 
 

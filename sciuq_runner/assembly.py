@@ -11,7 +11,6 @@ from annotated_types import Ge
 
 from sciuq_runner import memory
 from sciuq_runner.calibration.base import Calibrator
-from sciuq_runner.defined import refuse_blurred, refuse_undefined
 from sciuq_runner.detection import DetectionSettings
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.gold import gold_standard
@@ -143,8 +142,7 @@ def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[
 
 
 def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Target]:
-    """Make the data and the target; refuse a method that cannot serve it, or not in its share of the memory, and
-    equations without a value."""
+    """Make the data and the target; refuse a method that cannot serve it, or not in its share of the memory."""
     settings = run.settings
     refuse_model(run.problem, run.model)
     dataset = run.problem.dataset(stream(settings.seed, "data"))
@@ -183,8 +181,6 @@ def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Targe
     if refusal:
         raise ConfigError(refusal)
     memory.refuse([*run.method.needs(target), *predicted(run.method, dataset)], share)
-    refuse_blurred(target, dataset)
-    refuse_undefined(target, dataset, run.problem.scalars)
     return dataset, target
 
 

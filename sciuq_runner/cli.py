@@ -50,8 +50,9 @@ def _early(arguments: list[str]) -> argparse.Namespace:
 
 def run(arguments: list[str]) -> int:
     """Check the command line, then hand over to Hydra; returns the exit status."""
-    from sciuq_runner.composition import adopt_files, carried_variables, register_resolvers
+    from sciuq_runner.composition import carried_variables, register_resolvers
     from sciuq_runner.lock import held
+    from sciuq_runner.problem_files import adopt_files
     from sciuq_runner.uris import take_credentials
 
     register_resolvers()
@@ -145,7 +146,8 @@ def check(parsed: argparse.Namespace) -> Any:
 
     Returns the connected tracker of the (first) job, None without tracking.
     """
-    from sciuq_runner.composition import compose, expand, plain, refuse_bombs, refuse_code
+    from sciuq_runner.composition import compose, expand, plain, refuse_code
+    from sciuq_runner.problem_files import refuse_bombs
 
     refuse_bombs(parsed.config_dir)
     jobs = expand(parsed.overrides, parsed.config_dir) if parsed.multirun else [list(parsed.overrides)]
@@ -156,6 +158,7 @@ def check(parsed: argparse.Namespace) -> Any:
     if parsed.cfg or parsed.info:
         return None
     from sciuq_runner.assembly import assemble, prepare
+    from sciuq_runner.defined import refuse_unusable
     from sciuq_runner.memory import is_shortage
     from sciuq_runner.sweeps.settings import check_sweep, memory_share, require_validation
     from sciuq_runner.tracking.tracker import open_tracker
@@ -168,7 +171,8 @@ def check(parsed: argparse.Namespace) -> Any:
         allow_modules(config["trust"])
         built = assemble(config)
         try:
-            dataset, _ = prepare(built, share)
+            dataset, target = prepare(built, share)
+            refuse_unusable(target, dataset, built.problem.scalars)
         except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
             if not is_shortage(error):
                 raise

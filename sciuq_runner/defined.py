@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.problem import Array, Dataset, QuantityData
@@ -23,16 +24,21 @@ RESOLUTION = 1e-4
 """The share of a range that must be more than the rounding of its numbers."""
 
 
-def refuse_undefined(target: Target, dataset: Dataset, numbers: Iterable[str] = ()) -> None:
-    """Raise :class:`ConfigError` with the first point at which an equation has no value, whatever the networks are;
-    ``numbers`` are the unknown ones of the problem."""
-    if target.operator is not None or target.model.pretraining():
-        return
-    for name, data in dataset.items():
-        if target.model.is_direct(name) or data.test.random or data.test.inputs is not None:
-            continue
+def refuse_unusable(target: Target, dataset: Dataset, numbers: Iterable[str] = ()) -> None:
+    """Raise :class:`ConfigError` for what no training can mend; ``numbers`` are the unknown ones of the problem."""
+    fields = {name: data for name, data in dataset.items() if data.test.inputs is None and not data.test.random}
+    refuse_blurred(target, fields)
+    equations = {name: data for name, data in fields.items() if not target.model.is_direct(name)}
+    if equations and target.operator is None and not target.model.pretraining():
+        refuse_undefined(target, equations, numbers)
+
+
+def refuse_undefined(target: Target, equations: Dataset, numbers: Iterable[str]) -> None:
+    """Raise with the first point at which an equation has no value, whatever the networks are."""
+    theta = networks(target)
+    for name, data in equations.items():
         for part, points in parts(data).items():
-            lost = undefined(target, name, points)
+            lost = undefined(target, theta, name, points)
             if not lost.any():
                 continue
             if lost.all() and tuple(numbers):
@@ -60,13 +66,17 @@ def parts(data: QuantityData) -> Mapping[str, Array]:
     }
 
 
-@torch.no_grad()
-def undefined(target: Target, name: str, points: Array) -> Array:
-    """Where no network gives a number, a mask of ``points[N, D]``."""
+def networks(target: Target) -> Tensor:
+    """Weights of the networks that are asked."""
     generator = torch.Generator().manual_seed(0)
     start = target.model.init(N_DRAWS, generator)
     moved = start + SPREAD * torch.randn(start.shape, generator=generator, dtype=torch.float64)
-    theta = target.tensor(torch.cat([start, moved]))
+    return target.tensor(torch.cat([start, moved]))
+
+
+@torch.no_grad()
+def undefined(target: Target, theta: Tensor, name: str, points: Array) -> Array:
+    """Where no network gives a number, a mask of ``points[N, D]``."""
     found = [
         torch.isfinite(target.model.observe(theta, name, target.tensor(points[begin : begin + POINTS])))
         for begin in range(0, len(points), POINTS)
@@ -75,12 +85,10 @@ def undefined(target: Target, name: str, points: Array) -> Array:
 
 
 def refuse_blurred(target: Target, dataset: Dataset) -> None:
-    """Raise :class:`ConfigError` where coordinates, or readings of a field, are so far from zero beside their range
-    that rounding takes it away."""
+    """Raise where coordinates, or readings of a field, are so far from zero beside their range that rounding takes it
+    away."""
     rounding = torch.finfo(target.dtype).eps
     for name, data in dataset.items():
-        if data.test.inputs is not None or data.test.random:
-            continue
         columns = dict(zip(data.coordinates, data.train.x.T, strict=False))
         if target.model.is_direct(name):
             columns[name] = data.train.y

@@ -14,7 +14,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 
 from sciuq_runner.assembly import Run, assemble
-from sciuq_runner.composition import original, plain, register_resolvers
+from sciuq_runner.composition import plain, register_resolvers
 from sciuq_runner.console import make_display, print_summary
 from sciuq_runner.datafiles import digests
 from sciuq_runner.environment import PARENT_VARIABLE, RESUME_VARIABLE, trusted
@@ -25,6 +25,7 @@ from sciuq_runner.loop import Loop
 from sciuq_runner.memory import is_shortage
 from sciuq_runner.pipeline import CHECKPOINT, PRETRAINED, execute
 from sciuq_runner.pretraining import Store
+from sciuq_runner.problem_files import original
 from sciuq_runner.record import Record, describe
 from sciuq_runner.results import METRICS
 from sciuq_runner.resume import NAME, Origin, digest, read_origin

@@ -53,11 +53,11 @@ def no_adopted_problems() -> Iterator[None]:
     if "hydra.core.config_store" in sys.modules:
         from hydra.core.config_store import ConfigStore
 
-        from sciuq_runner import composition
+        from sciuq_runner.problem_files import ADOPTED
 
-        for name in composition._ADOPTED:
+        for name in ADOPTED:
             ConfigStore.instance().repo.get("problem", {}).pop(f"{name}.yaml", None)
-        composition._ADOPTED.clear()
+        ADOPTED.clear()
 
 
 def environment(**extra: str) -> dict[str, str]:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from sciuq_runner.assembly import assemble, prepare
-from sciuq_runner.composition import adopt_files, compose, plain, register_resolvers
+from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.defined import refuse_unusable
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.problem_files import adopt_files
 
 FILE = """
 coordinates: {{x: [{low}, 1]}}
@@ -22,6 +24,13 @@ observed:
 EVERYWHERE = "{value: 0, points: 5, noise: exact}"
 
 
+def checked(choices: list[str]) -> Any:
+    run = assemble(plain(compose(choices, None)))
+    dataset, target = prepare(run)
+    refuse_unusable(target, dataset, run.problem.scalars)
+    return dataset, target
+
+
 def prepared(folder: Path, equation: str, low: float = 0, observed: str = EVERYWHERE, *overrides: str) -> Any:
     (folder / "u.csv").write_text("x,u\n0.1,1\n0.4,2\n1,2\n")
     (folder / "f.csv").write_text("x,f\n0.1,1\n0.5,2\n1,2\n")
@@ -29,7 +38,7 @@ def prepared(folder: Path, equation: str, low: float = 0, observed: str = EVERYW
     file.write_text(FILE.format(equation=equation, low=low, observed=observed))
     register_resolvers()
     choices = adopt_files([f"problem={file}", "fidelity=smoke", *overrides])
-    return prepare(assemble(plain(compose(choices, None))))
+    return checked(choices)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +92,8 @@ def test_numbers_that_rounding_makes_the_same_are_refused(tmp_path):
     register_resolvers()
     choices = adopt_files([f"problem={file}", "fidelity=smoke"])
     with pytest.raises(ConfigError, match="x is read between 1700000100 and 1700003600, which float32 does not tell"):
-        prepare(assemble(plain(compose(choices, None))))
-    prepare(assemble(plain(compose([*choices, "dtype=float64"], None))))
+        checked(choices)
+    checked([*choices, "dtype=float64"])
 
 
 def test_models_that_are_yet_to_learn_are_not_asked(tmp_path):

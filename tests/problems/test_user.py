@@ -492,7 +492,7 @@ def test_a_killed_run_of_a_user_problem_is_resumed(cli, tmp_path):
 
 def test_files_of_one_name_are_two_problems(tmp_path):
     """And a name that would be read as a number or is taken gets another."""
-    from sciuq_runner.composition import adopt_files
+    from sciuq_runner.problem_files import adopt_files
 
     paths = [tmp_path / name for name in ("a/twin.yaml", "b/twin.yaml", "1.yaml", "function.yaml")]
     for path in paths:

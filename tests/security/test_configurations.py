@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sciuq_runner.composition import compose, refuse_bomb, refuse_code, register_resolvers
+from sciuq_runner.composition import compose, refuse_code, register_resolvers
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.problem_files import refuse_bomb
 from tests.conftest import Inside
 from tests.security.conftest import CALL, everywhere
 
