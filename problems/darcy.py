@@ -12,12 +12,22 @@ from annotated_types import Ge
 from scipy.interpolate import RBFInterpolator
 from torch import Tensor
 
-from sciuq_runner.cache import cached
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, QuantityData, Readings
+from sciuq_runner.physics.data_cache import cached
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import (
+    Array,
+    Dataset,
+    FieldSpec,
+    History,
+    Noise,
+    Operator,
+    Problem,
+    QuantityData,
+    Readings,
+)
+from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.seeds import stream
-from sciuq_runner.transforms import Standardisation
 
 from .darcy_flow import Flow, Grid, KarhunenLoeve
 

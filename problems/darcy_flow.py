@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpbsv
 
-from sciuq_runner.problem import Array
+from sciuq_runner.physics.problem import Array
 
 CHUNK = 128
 """Fields whose matrices are held at once: 70 MB on a grid of 40 by 40."""

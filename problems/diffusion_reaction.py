@@ -8,7 +8,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import solve_banded
 
-from sciuq_runner.problem import Array
+from sciuq_runner.physics.problem import Array
 
 Profile = Callable[[Array], Array]
 """A function of ``x[N]``."""

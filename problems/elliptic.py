@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciuq_runner.problem import Array
+from sciuq_runner.physics.problem import Array
 
 
 def solve(conductivity: Array, source: Array, width: float) -> Array:

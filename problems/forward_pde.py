@@ -10,8 +10,8 @@ import numpy as np
 from annotated_types import Ge
 from torch import Tensor
 
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Readings
 from sciuq_runner.schema import Positive
 
 DIFFUSION, REACTION = 0.01, 0.7

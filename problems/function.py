@@ -10,8 +10,17 @@ import numpy as np
 from annotated_types import Ge, Gt
 from torch import Tensor
 
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.problem import Dataset, FieldSpec, History, InverseGamma, Noise, Problem, QuantityData, Readings
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import (
+    Dataset,
+    FieldSpec,
+    History,
+    InverseGamma,
+    Noise,
+    Problem,
+    QuantityData,
+    Readings,
+)
 from sciuq_runner.schema import Count, Positive
 
 KNOWN_REGIONS = ((-0.8, -0.2), (0.2, 0.8))

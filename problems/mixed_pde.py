@@ -11,8 +11,8 @@ from annotated_types import Ge
 from sciuq_runner.problems.diffusion_reaction import solve
 from torch import Tensor
 
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.problem import (
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import (
     Array,
     Dataset,
     FieldSpec,

@@ -12,12 +12,22 @@ import numpy as np
 from annotated_types import Ge
 from torch import Tensor
 
-from sciuq_runner.datafiles import read_arrays
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, QuantityData, Readings
+from sciuq_runner.physics.data_files import read_arrays
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import (
+    Array,
+    Dataset,
+    FieldSpec,
+    History,
+    Noise,
+    Operator,
+    Problem,
+    QuantityData,
+    Readings,
+)
+from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.schema import NonNegative, Positive
-from sciuq_runner.transforms import Standardisation
 
 INPUT, OUTPUT = "input", "u"
 LABEL = "problem.data"

@@ -11,8 +11,8 @@ from annotated_types import Ge
 from scipy.interpolate import CubicSpline
 from torch import Tensor
 
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Readings
 from sciuq_runner.schema import Positive
 
 from .elliptic import solve

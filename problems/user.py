@@ -12,12 +12,12 @@ import torch
 from scipy.stats import qmc
 from torch import Tensor
 
-from sciuq_runner.datafiles import inside, read_columns
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.expressions import Expression
-from sciuq_runner.fields import Unknowns
 from sciuq_runner.memory import Need, refuse
-from sciuq_runner.problem import Array, Dataset, QuantityData, Readings
+from sciuq_runner.physics.data_files import inside, read_columns
+from sciuq_runner.physics.expressions import Expression
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import Array, Dataset, QuantityData, Readings
 
 from .user_description import Description  # relative for mypy, as there
 from .user_settings import DRIFT, Source

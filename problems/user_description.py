@@ -11,9 +11,9 @@ from annotated_types import Ge
 from pydantic import FiniteFloat
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.expressions import Expression, check_names, derivative_of
-from sciuq_runner.fields import order_of
-from sciuq_runner.problem import FieldSpec, Noise, Parameter, Problem, Unit
+from sciuq_runner.physics.expressions import Expression, check_names, derivative_of
+from sciuq_runner.physics.fields import order_of
+from sciuq_runner.physics.problem import FieldSpec, Noise, Parameter, Problem, Unit
 
 from .user_settings import (  # relative: so mypy, which knows this folder by its place in the tree, follows it
     Equation,

@@ -11,12 +11,12 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 from pydantic import FiniteFloat
 
-from sciuq_runner.datafiles import LARGEST
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.expressions import Expression, check_name, check_names, derivative_of, parse
-from sciuq_runner.fields import VALUE
-from sciuq_runner.linear import combined
-from sciuq_runner.problem import Array, InverseGamma, Noise, Parameter, Unit
+from sciuq_runner.physics.data_files import LARGEST
+from sciuq_runner.physics.derivative_sums import combined
+from sciuq_runner.physics.expressions import Expression, check_name, check_names, derivative_of, parse
+from sciuq_runner.physics.fields import VALUE
+from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Parameter, Unit
 from sciuq_runner.schema import Count, Positive, check, construct
 
 EXACT_SCALE, FIRST_SCALE, HYPER_SCALE, DRIFT = 0.01, 0.1, 10.0, 0.05

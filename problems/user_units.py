@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sciuq_runner.fields import Field, Unknowns, order_of
-from sciuq_runner.problem import Array, FieldSpec, Parameter, Unit
+from sciuq_runner.physics.fields import Field, Unknowns, order_of
+from sciuq_runner.physics.problem import Array, FieldSpec, Parameter, Unit
 
 LARGEST, SMALLEST, FLATTEST, FAR = 20.0, 0.05, 0.05, 5.0
 """How large numbers may be, how small the largest of them, and how small their range beside it; of a field, where it is

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sciuq_runner.emulator import Emulator
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.predict.emulator import Emulator
 
 
 class PyFunc:

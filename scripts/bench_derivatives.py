@@ -28,12 +28,12 @@ import torch
 from timing import side_by_side
 from torch import Tensor
 
-from sciuq_runner.autodiff import InPieces, MaybeCompiled, value_and_grad
-from sciuq_runner.fields import Unknowns
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import Dataset, FieldSpec, Noise, Problem, Readings
-from sciuq_runner.target import Target
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import Dataset, FieldSpec, Noise, Problem, Readings
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import InPieces, MaybeCompiled, value_and_grad
 
 BATCHES, MEMBERS = (32, 128, 500, 2000), (1, 8)
 Call = Callable[[], tuple[Tensor, Tensor]]

@@ -13,12 +13,12 @@ import torch
 from sciuq_runner.problems.function import Function
 from timing import seconds
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.dens import Objective
 from sciuq_runner.models import BNN
-from sciuq_runner.optim import Trainer
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import Trainer
 
 
 def main() -> None:

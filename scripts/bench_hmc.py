@@ -18,11 +18,11 @@ import torch
 from sciuq_runner.problems.function import Function
 from timing import elapsed
 
-from sciuq_runner.autodiff import workers
 from sciuq_runner.methods import hmc
 from sciuq_runner.models import BNN
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import workers
 
 LEAPFROG, STEP = 50, 1e-4
 

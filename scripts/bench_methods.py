@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from timing import elapsed
 
-from sciuq_runner import autodiff
-from sciuq_runner.assembly import assemble, prepare
-from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.loop import Loop
+from sciuq_runner.config.build import assemble, prepare
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.seeds import torch_stream
+from sciuq_runner.training import autodiff
+from sciuq_runner.training.loop import Loop
 
 PAPER_SECONDS = {
     "hmc": 131.5,

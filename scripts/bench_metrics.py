@@ -15,7 +15,7 @@ import uncertainty_toolbox as toolbox
 from timing import seconds
 from uncertainty_toolbox.metrics_calibration import get_prediction_interval
 
-from sciuq_runner import metrics
+from sciuq_runner.evaluation import metrics
 
 
 def main() -> None:

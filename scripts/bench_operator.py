@@ -15,12 +15,12 @@ import math
 import torch
 from timing import seconds
 
-from sciuq_runner.assembly import assemble, prepare
-from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.loop import Loop
+from sciuq_runner.config.build import assemble, prepare
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.methods.dens import Objective
-from sciuq_runner.optim import Trainer
 from sciuq_runner.seeds import torch_stream
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import Trainer
 
 MEMBERS, BATCHES = (1, 2, 5, 10), (25, 50, 100, 200)
 STEPS = 10

@@ -23,7 +23,15 @@ from timing import elapsed
 def sweep(folder: Path, jobs: int, steps: int, launcher: str) -> None:
     """One sweep of the real program in a folder of its own."""
     settings = ["fidelity=smoke", "method=dens", f"method.n_steps={steps}", "threads=1", "gold=null"]
-    command = [sys.executable, "-m", "sciuq_runner.cli", "-m", *settings, f"seed=range(0,{jobs})", f"sweep={launcher}"]
+    command = [
+        sys.executable,
+        "-m",
+        "sciuq_runner.cli.run",
+        "-m",
+        *settings,
+        f"seed=range(0,{jobs})",
+        f"sweep={launcher}",
+    ]
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW", "SCIUQ"))}
     environment = {**kept, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)

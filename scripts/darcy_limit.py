@@ -24,17 +24,17 @@ from scipy.special import softmax
 from sciuq_runner.problems.darcy import INPUT, OUTPUT, SOURCE, Darcy
 from sciuq_runner.problems.darcy_flow import Flow
 
-from sciuq_runner.assembly import assemble, prepare
-from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.loop import Loop
-from sciuq_runner.metrics import rl2e
+from sciuq_runner.config.build import assemble, prepare
+from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.evaluation.metrics import rl2e
 from sciuq_runner.models.operator_fields import BoundOperatorField
 from sciuq_runner.models.pa_gp_fp import BoundGaussianProcess
-from sciuq_runner.predictive import predict
-from sciuq_runner.pretraining import Store, pretrain
-from sciuq_runner.problem import Array, Noise
+from sciuq_runner.models.pretraining import Store, pretrain
+from sciuq_runner.physics.problem import Array, Noise
+from sciuq_runner.predict.predictive import predict
 from sciuq_runner.seeds import torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 
 WIDER = 1.7
 """How much larger than it is the noise of u is taken to be while samples are drawn."""

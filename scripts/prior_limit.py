@@ -15,13 +15,13 @@ import torch
 from keeping import by_name, keep
 from sciuq_runner.problems.function import Function
 
-from sciuq_runner.loop import Loop
+from sciuq_runner.evaluation.metrics import mpl, rl2e, rmsce
 from sciuq_runner.methods.hmc import HMC
-from sciuq_runner.metrics import mpl, rl2e, rmsce
 from sciuq_runner.models.bnn import BNN
-from sciuq_runner.problem import Noise
+from sciuq_runner.physics.problem import Noise
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 
 N_CHAINS = 4
 

@@ -14,7 +14,7 @@ import numpy as np
 from keeping import by_name, keep
 from sciuq_runner.problems.spde import SPDE
 
-from sciuq_runner.metrics import rl2e
+from sciuq_runner.evaluation.metrics import rl2e
 from sciuq_runner.seeds import stream
 
 STATISTICS = {"mean": np.mean, "std": np.std}

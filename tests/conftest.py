@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 import torch
 
-from sciuq_runner.cache import VARIABLE
+from sciuq_runner.physics.data_cache import VARIABLE
 
 torch.set_num_threads(1)
 
 
 def program(*arguments: str) -> list[str]:
     """The command line of the real program under this interpreter."""
-    return [sys.executable, "-m", "sciuq_runner.cli", *arguments]
+    return [sys.executable, "-m", "sciuq_runner.cli.run", *arguments]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,7 +53,7 @@ def no_adopted_problems() -> Iterator[None]:
     if "hydra.core.config_store" in sys.modules:
         from hydra.core.config_store import ConfigStore
 
-        from sciuq_runner.problem_files import ADOPTED
+        from sciuq_runner.config.problem_files import ADOPTED
 
         for name in ADOPTED:
             ConfigStore.instance().repo.get("problem", {}).pop(f"{name}.yaml", None)
@@ -137,7 +137,7 @@ Inside = Callable[..., Ended]
 @pytest.fixture
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Inside]:
     """Run ``sciuq-run`` in this process, where a process of its own would only cost time."""
-    from sciuq_runner.cli import main
+    from sciuq_runner.cli.run import main
 
     loggers = [logging.getLogger(), *(logging.getLogger(name) for name in ("mlflow", "alembic", "matplotlib", "torch"))]
     before = [(logger, logger.level, list(logger.handlers)) for logger in loggers]

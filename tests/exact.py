@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sciuq_runner.fields import Unknowns
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import Dataset, FieldSpec, InverseGamma, Noise, Parameter, Problem, Readings
-from sciuq_runner.target import Target
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import Dataset, FieldSpec, InverseGamma, Noise, Parameter, Problem, Readings
+from sciuq_runner.target.density import Target
 
 
 def along(function: Callable[[Tensor], Tensor], i: int = 0) -> Callable[[Tensor], Tensor]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.loop import Loop, Silent
 from sciuq_runner.models.deeponet import DeepONet
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.operator import OperatorNetwork
+from sciuq_runner.training.loop import Loop, Silent
 
 
 class OneWeight(OperatorNetwork):

@@ -82,7 +82,7 @@ def test_nothing_is_pickled_or_evaluated(path):
 )
 def test_a_question_imports_nothing_heavy(arguments, heavy):
     code = (
-        "import sys\nfrom sciuq_runner.cli import main\n"
+        "import sys\nfrom sciuq_runner.cli.run import main\n"
         f"try: main({arguments!r})\nexcept SystemExit: pass\n"
         f"found = {heavy!r} & set(sys.modules)\nsys.exit(f'imported {{found}}' if found else 0)"
     )

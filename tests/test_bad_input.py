@@ -23,15 +23,15 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sciuq_runner.assembly import assemble, prepare
-from sciuq_runner.cli import parse as parse_arguments
-from sciuq_runner.cli import run
-from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.datafiles import read_arrays, read_columns
+from sciuq_runner.cli.run import parse as parse_arguments
+from sciuq_runner.cli.run import run
+from sciuq_runner.config.build import assemble, prepare
+from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.config.problem_files import adopt_files
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.expressions import FUNCTIONS, parse
 from sciuq_runner.memory import is_shortage
-from sciuq_runner.problem_files import adopt_files
+from sciuq_runner.physics.data_files import read_arrays, read_columns
+from sciuq_runner.physics.expressions import FUNCTIONS, parse
 from tests.conftest import Inside
 
 CASES = {"expressions": 1000, "problems": 350, "texts": 150, "files": 400, "settings": 200, "lines": 25}

@@ -9,12 +9,12 @@ import pytest
 from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
 from sklearn.linear_model import Ridge
 
-from sciuq_runner import baselines
-from sciuq_runner.metrics import mean_rl2e
-from sciuq_runner.predictive import Predictive
-from sciuq_runner.problem import QuantityData, Readings
+from sciuq_runner.evaluation import baselines
+from sciuq_runner.evaluation.metrics import mean_rl2e
+from sciuq_runner.physics.problem import QuantityData, Readings
+from sciuq_runner.physics.standardisation import Standardisation
+from sciuq_runner.predict.predictive import Predictive
 from sciuq_runner.seeds import stream
-from sciuq_runner.transforms import Standardisation
 
 PROBLEM = Darcy(n_grid=6, n_terms=20, n_pairs=60, n_test=9, n_validation=8)
 

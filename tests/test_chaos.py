@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sciuq_runner.chaos import PCA, ChaosBasis, Encoding, monomials
+from sciuq_runner.models.polynomial_chaos import PCA, ChaosBasis, Encoding, monomials
 
 RNG = np.random.default_rng(0)
 

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
-from sciuq_runner import tools
-from sciuq_runner.results import NOT_QUANTITIES
+from sciuq_runner.cli import tools
+from sciuq_runner.evaluation.results import NOT_QUANTITIES
 from tests.conftest import Inside, environment, program, read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli
@@ -281,7 +281,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.problem import FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.physics.problem import FieldSpec, Noise, Problem, QuantityData, Readings
 
 
 @dataclass(frozen=True)

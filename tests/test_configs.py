@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner import help as help_text
-from sciuq_runner.assembly import Run, assemble
-from sciuq_runner.composition import compose, expand, plain, register_resolvers
+from sciuq_runner.cli import help as help_text
+from sciuq_runner.config.build import Run, assemble
+from sciuq_runner.config.compose import compose, expand, plain, register_resolvers
 
 register_resolvers()
 CONF = Path(__file__).parent.parent / "conf"

@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.ld import LD
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.predictive import predict
-from sciuq_runner.problem import InverseGamma, Noise, Readings
-from sciuq_runner.target import Target
+from sciuq_runner.physics.problem import InverseGamma, Noise, Readings
+from sciuq_runner.predict.predictive import predict
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 from tests.exact import ExactRegression, Plane, linear_regression, warped_regression
 from tests.table import ROWS
 
@@ -148,8 +148,8 @@ def test_a_noise_function_is_recovered_where_there_are_data(name):
 @pytest.mark.parametrize("name", ["hmc", "ld", "mfvi", "la", "dens", "dens anchored", "mcd"])
 def test_compiled_in_pieces_a_method_finds_what_it_does_of_all_readings(name, monkeypatch, caplog):
     """All that compile do, sens and swag as dens; but not the anchored, whose members have readings of their own."""
-    monkeypatch.setattr("sciuq_runner.target.PIECE_ROWS", 20)
-    monkeypatch.setattr("sciuq_runner.target.PIECE_POINTS", 20)
+    monkeypatch.setattr("sciuq_runner.target.density.PIECE_ROWS", 20)
+    monkeypatch.setattr("sciuq_runner.target.density.PIECE_POINTS", 20)
     compiler, pieces_of, used = torch.compile, Target.pieces, []
 
     def spied(target, n_members):

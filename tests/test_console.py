@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sciuq_runner import files
-from sciuq_runner.console import print_summary
-from sciuq_runner.detection import DETECTION
+from sciuq_runner.predict.out_of_distribution import DETECTION
+from sciuq_runner.runs.console import print_summary
 
 METRICS = {"u": {"id": {"rl2e": 0.1}, "ood": {"rl2e": 0.4}}, "diagnostics": {}, "noise": {}, "parameters": {}}
 

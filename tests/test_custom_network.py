@@ -11,12 +11,12 @@ import torch
 from sciuq_runner.problems.function import Function
 from torch import Tensor, nn
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.models import BNN
-from sciuq_runner.predictive import predict
+from sciuq_runner.predict.predictive import predict
 from sciuq_runner.schema import Factory
 from sciuq_runner.seeds import stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 from tests.conftest import read_metrics, run_folders
 from tests.table import ROWS
 

@@ -13,8 +13,8 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from sciuq_runner.datafiles import inside, read_columns
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.physics.data_files import inside, read_columns
 
 LABEL = "problem.data.u"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sciuq_runner.assembly import assemble, prepare
-from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.defined import refuse_unusable
+from sciuq_runner.config.build import assemble, prepare
+from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.config.problem_files import adopt_files
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.problem_files import adopt_files
+from sciuq_runner.target.checks import refuse_unusable
 
 FILE = """
 coordinates: {{x: [{low}, 1]}}

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sciuq_runner.fields import Asked, order_of
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
 from sciuq_runner.networks.activations import ACTIVATIONS, Activation
-from sciuq_runner.networks.taylor import closure, collapsed, compose, partitions
+from sciuq_runner.physics.fields import Asked, order_of
+from sciuq_runner.physics.taylor import closure, collapsed, compose, partitions
 
 UP_TO_FOUR = [order for order in product(range(5), repeat=2) if sum(order) <= 4]
 

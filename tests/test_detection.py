@@ -12,11 +12,11 @@ import torch
 from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
 from sklearn.metrics import roc_auc_score
 
-from sciuq_runner.detection import DetectionSettings, Detector, auroc, make_prior, summarise
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
-from sciuq_runner.problem import FieldSpec
+from sciuq_runner.physics.problem import FieldSpec
+from sciuq_runner.physics.standardisation import Standardisation
+from sciuq_runner.predict.out_of_distribution import DetectionSettings, Detector, auroc, make_prior, summarise
 from sciuq_runner.seeds import stream
-from sciuq_runner.transforms import Standardisation
 
 PROBLEM = Darcy(n_grid=6, n_terms=20, n_pairs=30, n_test=8, n_calibration=6, n_validation=2)
 SPREAD = 0.2

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.diagnostics import convergence, convergence_warnings
-from sciuq_runner.loop import Loop
+from sciuq_runner.evaluation.diagnostics import convergence, convergence_warnings
 from sciuq_runner.methods.hmc import HMC
-from sciuq_runner.pipeline import judge
-from sciuq_runner.problem import InverseGamma, Noise
+from sciuq_runner.physics.problem import InverseGamma, Noise
+from sciuq_runner.runs.pipeline import judge
+from sciuq_runner.training.loop import Loop
 from tests.exact import linear_regression
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.expressions import (
+from sciuq_runner.physics.expressions import (
     CONSTANTS,
     FUNCTIONS,
     MAX_DEPTH,

@@ -18,16 +18,16 @@ from sciuq_runner.problems.mixed_pde import MixedPDE
 
 from sciuq_runner import files
 from sciuq_runner.errors import ConfigError, RunError
-from sciuq_runner.gan import CHECK_EVERY, Adversarial, sliced_distance
-from sciuq_runner.loop import Loop, Silent
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators, PriorTraining, compare
+from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial, sliced_distance
+from sciuq_runner.models.pretraining import LAST_GOOD, Store, pretrain
 from sciuq_runner.networks.critic import LEAK, Critic
-from sciuq_runner.predictive import predict
-from sciuq_runner.pretraining import LAST_GOOD, Store, pretrain
-from sciuq_runner.problem import FieldSpec, History, Noise, Readings
-from sciuq_runner.target import Target
+from sciuq_runner.physics.problem import FieldSpec, History, Noise, Readings
+from sciuq_runner.predict.predictive import predict
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop, Silent
 from tests.exact import Plane
 from tests.montecarlo import assert_moments
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.config.configuration_hash import configuration_hash
 from sciuq_runner.files import write_json
-from sciuq_runner.identity import configuration_hash
 
 register_resolvers()
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.expressions import parse
-from sciuq_runner.linear import combined
+from sciuq_runner.physics.derivative_sums import combined
+from sciuq_runner.physics.expressions import parse
 from tests.test_expressions import POINT, double, written
 
 OWNERS = {"u_t": "u", "u_xx": "u", "v_x": "v", "v_xx": "v"}

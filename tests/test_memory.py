@@ -95,7 +95,7 @@ def test_predictions_are_part_of_the_estimate():
     """What is estimated is what is held: half as much would not do, and ten times as much is not asked for."""
     import tracemalloc
 
-    from sciuq_runner.predictive import Predictive
+    from sciuq_runner.predict.predictive import Predictive
 
     members = np.random.default_rng(0).normal(size=(400, 1000, 1))
     tracemalloc.start()

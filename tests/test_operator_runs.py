@@ -16,17 +16,17 @@ import pytest
 import scipy.io
 from sciuq_runner.problems.darcy import Darcy
 
-from sciuq_runner import tools
-from sciuq_runner.assembly import assemble
-from sciuq_runner.cache import VARIABLE
-from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.detection import read_detection
-from sciuq_runner.emulator import Emulator
+from sciuq_runner.cli import tools
+from sciuq_runner.config.build import assemble
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.loop import Loop
-from sciuq_runner.pipeline import execute
+from sciuq_runner.evaluation.results import read_results
+from sciuq_runner.physics.data_cache import VARIABLE
+from sciuq_runner.predict.emulator import Emulator
+from sciuq_runner.predict.out_of_distribution import read_detection
 from sciuq_runner.pyfunc import PyFunc
-from sciuq_runner.results import read_results
+from sciuq_runner.runs.pipeline import execute
+from sciuq_runner.training.loop import Loop
 from tests.conftest import read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli
@@ -427,7 +427,7 @@ def brief(folder: Path, *settings: str) -> dict[str, Any]:
     register_resolvers()
     run = assemble(plain(compose(["fidelity=smoke", *settings], None)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sciuq_runner.plots.draw_all", lambda *_: [])
+        patch.setattr("sciuq_runner.evaluation.plots.draw_all", lambda *_: [])
         return execute(run, folder, Loop(), {"problem": "darcy", "method": "hmc", "model": "any"}).metrics
 
 

@@ -13,12 +13,12 @@ import torch
 from scipy.interpolate import RegularGridInterpolator
 from torch import Tensor, nn
 
-from sciuq_runner.autodiff import value_and_grad
 from sciuq_runner.networks import MLP, Network
 from sciuq_runner.networks.activations import ACTIVATIONS
 from sciuq_runner.networks.cnn import CNN
 from sciuq_runner.networks.fno import FNO
 from sciuq_runner.networks.operator import DeepONet, OperatorNetwork
+from sciuq_runner.training.autodiff import value_and_grad
 
 EPS = torch.finfo(torch.float64).eps
 BOUNDS = ((0.1, 0.7), (-1.0, 2.0))

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from sciuq_runner.methods.base import Posterior
-from sciuq_runner.pipeline import learned_parameters
-from sciuq_runner.problem import Parameter
+from sciuq_runner.physics.problem import Parameter
+from sciuq_runner.runs.pipeline import learned_parameters
 from tests.devices import elsewhere
 from tests.exact import warped_regression
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
-from sciuq_runner.predictive import Predictive, moments, predict, statistics
-from sciuq_runner.problem import Noise
+from sciuq_runner.physics.problem import Noise
+from sciuq_runner.predict.predictive import Predictive, moments, predict, statistics
+from sciuq_runner.training.loop import Loop
 from tests.devices import elsewhere
 from tests.exact import linear_regression
 

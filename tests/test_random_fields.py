@@ -7,18 +7,18 @@ import pytest
 import torch
 from sciuq_runner.problems.spde import SPDE
 
-from sciuq_runner.assembly import CalibrationSettings, assemble, prepare
 from sciuq_runner.calibration.cdf import CDF
 from sciuq_runner.calibration.var import Var
-from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.config.build import CalibrationSettings, assemble, prepare
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.evaluation.results import Held, collect, read_results, write_results
 from sciuq_runner.methods.base import LinearisedPosterior, Posterior
 from sciuq_runner.models.nnpc import NNPC
-from sciuq_runner.pipeline import calibrated, result_of, statistic_results
-from sciuq_runner.predictive import N_EIGENVALUES, Predictive, predict, predict_statistics, statistics
-from sciuq_runner.results import Held, collect, read_results, write_results
+from sciuq_runner.predict.predictive import N_EIGENVALUES, Predictive, predict, predict_statistics, statistics
+from sciuq_runner.runs.pipeline import calibrated, result_of, statistic_results
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
 
 PROBLEM = SPDE(case="noisy", n_realisations=60, n_test_realisations=15, n_test=21)
 
@@ -59,7 +59,7 @@ def test_the_total_variance_is_that_of_all_realisations_of_all_members(target, p
     with torch.no_grad():
         every = target.model.observe(posterior.theta, "u", target.tensor(x)).numpy()
     pooled = every.transpose(1, 0, 2).reshape(6, -1)
-    monkeypatch.setattr("sciuq_runner.predictive.REALISED", 2 * 6 * 60)  # two members at a time
+    monkeypatch.setattr("sciuq_runner.predict.predictive.REALISED", 2 * 6 * 60)  # two members at a time
     clean = predict(target, posterior, "u", x, clean=True)
     np.testing.assert_allclose(clean.mean[:, 0], pooled.mean(1), atol=1e-12)
     np.testing.assert_allclose(clean.std[:, 0], pooled.std(1), rtol=1e-10)
@@ -72,7 +72,7 @@ def test_statistics_of_every_member_are_predicted(target, posterior, dataset, mo
     x = dataset["u"].test.x
     with torch.no_grad():
         every = target.model.realise(posterior.theta, "u", target.tensor(x), sensed(dataset)).numpy()
-    monkeypatch.setattr("sciuq_runner.predictive.REALISED", 1)
+    monkeypatch.setattr("sciuq_runner.predict.predictive.REALISED", 1)
     found = predict_statistics(target, posterior, "u", x, sensed(dataset))
     np.testing.assert_allclose(found["std"].members[..., 0], every.std(2), rtol=1e-8)
     np.testing.assert_allclose(found["mean"].mean[:, 0], every.mean((0, 2)), atol=1e-10)

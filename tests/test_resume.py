@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from sciuq_runner.datafiles import digests
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_tensors
-from sciuq_runner.loop import LogDisplay, Loop
-from sciuq_runner.problem import Noise, Readings
-from sciuq_runner.resume import Origin, restart_arguments
-from sciuq_runner.target import Target
+from sciuq_runner.physics.data_files import digests
+from sciuq_runner.physics.problem import Noise, Readings
+from sciuq_runner.runs.resume import Origin, restart_arguments
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import LogDisplay, Loop
 from tests.conftest import read_metrics, run_folders, start_and_kill
 from tests.exact import linear_regression
 from tests.table import ROWS
@@ -89,7 +89,7 @@ def test_the_time_that_processes_before_it_took_counts(tmp_path):
 def test_the_time_left_goes_by_what_was_done_since_the_first_step_here(caplog, monkeypatch):
     """Of 100 steps 90 were done before, and the first took a minute to compile."""
     clock = iter([0.0, 60.0, 61.0, 62.0])
-    monkeypatch.setattr("sciuq_runner.loop.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("sciuq_runner.training.loop.time.monotonic", lambda: next(clock))
     display = LogDisplay(interval=0.0)
     with caplog.at_level("INFO"):
         display.start("sampling", 100)

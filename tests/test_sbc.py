@@ -21,16 +21,16 @@ import torch
 from scipy import stats
 from torch import Generator, Tensor
 
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.ld import LD
 from sciuq_runner.methods.nuts import NUTS
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import InverseGamma, Noise, Readings
-from sciuq_runner.target import Batch, Target
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import InverseGamma, Noise, Readings
+from sciuq_runner.target.density import Batch, Target
+from sciuq_runner.training.loop import Loop
 from tests.exact import Plane
 
 LEVEL = 1e-5

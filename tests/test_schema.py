@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 import pytest
 from annotated_types import Ge
 
-from sciuq_runner.assembly import assemble
-from sciuq_runner.composition import compose, expand, plain, refuse_code, register_resolvers
+from sciuq_runner.config.build import assemble
+from sciuq_runner.config.compose import compose, expand, plain, refuse_code, register_resolvers
+from sciuq_runner.config.problem_files import adopt_files
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.methods.base import Method
-from sciuq_runner.problem import Problem
-from sciuq_runner.problem_files import adopt_files
+from sciuq_runner.physics.problem import Problem
 from sciuq_runner.schema import Positive, build, check, construct, locate
 
 register_resolvers()

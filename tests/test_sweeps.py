@@ -21,13 +21,12 @@ from mlflow import MlflowClient
 from omegaconf import OmegaConf
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sciuq_runner.autodiff import workers
-from sciuq_runner.cli import main
-from sciuq_runner.environment import NOTES_VARIABLE
+from sciuq_runner.cli.run import main
+from sciuq_runner.config.environment import NOTES_VARIABLE
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_json, write_json
-from sciuq_runner.pipeline import share_threads
-from sciuq_runner.resume import Origin, digest
+from sciuq_runner.runs.pipeline import share_threads
+from sciuq_runner.runs.resume import Origin, digest
 from sciuq_runner.sweeps.earlier import find_sweep, index, locked
 from sciuq_runner.sweeps.launcher import Launcher
 from sciuq_runner.sweeps.notes import BEGINNING, Note, leave
@@ -35,6 +34,7 @@ from sciuq_runner.sweeps.run import notes_in
 from sciuq_runner.sweeps.settings import identity_of
 from sciuq_runner.sweeps.sweep import Sweep
 from sciuq_runner.tracking.tracker import Tracker
+from sciuq_runner.training.autodiff import workers
 from tests.conftest import Inside, environment, program, read_metrics, run_folders
 
 ROOT = Path(__file__).parent.parent

@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy import stats
 
-from sciuq_runner.autodiff import InPieces, value_and_grad
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import InverseGamma, Noise, Readings
-from sciuq_runner.target import Target
+from sciuq_runner.physics.problem import InverseGamma, Noise, Readings
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import InPieces, value_and_grad
 from tests.devices import elsewhere
 from tests.exact import Plane, linear_regression
 

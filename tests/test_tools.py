@@ -22,10 +22,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sciuq_runner import tools
-from sciuq_runner.commands import find_run
+from sciuq_runner.cli import tools
+from sciuq_runner.cli.common import find_run
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.results import read_panels, read_results
+from sciuq_runner.evaluation.results import read_panels, read_results
 from tests.conftest import environment, program, read_metrics, run_folders
 
 pytestmark = pytest.mark.cli
@@ -51,7 +51,7 @@ def run(place: Path) -> Path:
 
 
 def tool(name: str, *arguments: str, cwd: Path) -> Any:
-    code = f"from sciuq_runner.tools import {name}; {name}()"
+    code = f"from sciuq_runner.cli.tools import {name}; {name}()"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, check=False)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.transforms import Standardisation, Units, axes_of, axes_of_plane, pack, unpack
+from sciuq_runner.physics.standardisation import Standardisation, Units, axes_of, axes_of_plane, pack, unpack
 
 
 def rectangle(*sizes: int) -> np.ndarray:

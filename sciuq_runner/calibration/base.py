@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import erf, erfcx, ndtr, ndtri, ndtri_exp
 
 from sciuq_runner.errors import nearest
-from sciuq_runner.problem import Array
+from sciuq_runner.physics.problem import Array
 
 RESOLUTION = 2.0**-40  # scaled residuals that agree to this part of the larger of 1 and themselves are tied
 LEVEL = 0.95  # of the central intervals that are drawn, measured and predicted

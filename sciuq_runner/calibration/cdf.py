@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sciuq_runner.calibration.base import Calibrator, Piecewise, pool, residuals
-from sciuq_runner.problem import Array
+from sciuq_runner.physics.problem import Array
 
 
 @dataclass(frozen=True)

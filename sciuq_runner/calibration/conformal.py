@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from sciuq_runner.calibration.base import RESOLUTION, Calibrator, Piecewise, pool, residuals
-from sciuq_runner.problem import Array
+from sciuq_runner.physics.problem import Array
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from sciuq_runner.calibration.base import RESOLUTION, Calibrator, Normal, residuals
-from sciuq_runner.metrics import N_LEVELS
-from sciuq_runner.problem import Array
+from sciuq_runner.evaluation.metrics import N_LEVELS
+from sciuq_runner.physics.problem import Array
 
 
 @dataclass(frozen=True)

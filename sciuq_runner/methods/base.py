@@ -11,9 +11,9 @@ import torch
 from torch import Generator, Tensor
 from torch.func import vmap
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.memory import Need
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 
 
 @dataclass

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import CompileChoice, InPieces, worth_compiling
-from sciuq_runner.loop import Loop
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.models.base import BoundAdversarialModel
-from sciuq_runner.optim import Trainer, cosine_cycles
 from sciuq_runner.schema import Count, NonNegative, Positive
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import CompileChoice, InPieces, worth_compiling
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import Trainer, cosine_cycles
 
 JUDGED = 50  # members whose loss is taken at once
 

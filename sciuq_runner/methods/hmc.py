@@ -13,7 +13,10 @@ import torch
 from annotated_types import Ge, Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import (
+from sciuq_runner.methods.base import Method, Posterior, chain_posterior
+from sciuq_runner.schema import Count, Fraction, Positive
+from sciuq_runner.target.density import Target, no_start
+from sciuq_runner.training.autodiff import (
     BatchedFunction,
     CompileChoice,
     InPieces,
@@ -22,10 +25,7 @@ from sciuq_runner.autodiff import (
     value_and_grad,
     worth_compiling,
 )
-from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import Method, Posterior, chain_posterior
-from sciuq_runner.schema import Count, Fraction, Positive
-from sciuq_runner.target import Target, no_start
+from sciuq_runner.training.loop import Loop
 
 UNROLL, WORTH_UNROLLING = 7, 1_000_000
 """Leapfrog steps in one pass of the compiled loop, and the gradients of a single chain from which that pays: some

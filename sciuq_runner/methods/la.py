@@ -13,14 +13,14 @@ from laplace.utils import Kron
 from torch import Generator, Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from sciuq_runner.autodiff import CompileChoice, worth_compiling
-from sciuq_runner.loop import Loop
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import LinearisedPosterior, Method, Posterior, vectors
 from sciuq_runner.methods.dens import Objective
-from sciuq_runner.optim import cosine_cycles, cycle_ends
 from sciuq_runner.schema import Count, Positive
-from sciuq_runner.target import Target, Term
+from sciuq_runner.target.density import Target, Term
+from sciuq_runner.training.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import cosine_cycles, cycle_ends
 
 TOO_MANY = 400_000_000
 """Derivatives that are held at once: 3 GB in double precision."""

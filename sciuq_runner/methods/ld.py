@@ -12,7 +12,12 @@ import torch
 from annotated_types import Ge
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import (
+from sciuq_runner.errors import RunError
+from sciuq_runner.methods.base import Method, Posterior, chain_posterior
+from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.schema import Count, Fraction, Positive
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import (
     BatchedFunction,
     CompileChoice,
     InPieces,
@@ -22,13 +27,8 @@ from sciuq_runner.autodiff import (
     value_and_grad,
     worth_compiling,
 )
-from sciuq_runner.errors import RunError
-from sciuq_runner.loop import Loop
-from sciuq_runner.methods.base import Method, Posterior, chain_posterior
-from sciuq_runner.methods.hmc import HMC
-from sciuq_runner.optim import STRIDE
-from sciuq_runner.schema import Count, Fraction, Positive
-from sciuq_runner.target import Target
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import STRIDE
 
 log = logging.getLogger(__name__)
 

@@ -9,14 +9,14 @@ import torch
 from annotated_types import Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import CompileChoice, InPieces, worth_compiling
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.methods.dens import Objective, refuse_optimiser
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.optim import Trainer
 from sciuq_runner.schema import Count, NonNegative, Positive
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import CompileChoice, InPieces, worth_compiling
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import Trainer
 
 
 @dataclass(frozen=True)

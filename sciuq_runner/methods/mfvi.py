@@ -11,12 +11,12 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
-from sciuq_runner.autodiff import CompileChoice, InPieces, worth_compiling
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.optim import Trainer
 from sciuq_runner.schema import Count, Positive
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import CompileChoice, InPieces, worth_compiling
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import Trainer
 
 CHECK_EVERY = 50  # steps between two looks at the validation data
 CHECK_DRAWS = 64

@@ -10,10 +10,10 @@ import torch
 from annotated_types import Ge, Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.schema import Count, Fraction, Positive
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Annotated
 from annotated_types import Ge
 from torch import Generator
 
-from sciuq_runner.autodiff import CompileChoice, worth_compiling
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.methods.dens import Objective, optimised, refuse_optimiser
-from sciuq_runner.optim import cosine_cycles, cycle_ends
 from sciuq_runner.schema import Count, NonNegative, Positive
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import cosine_cycles, cycle_ends
 
 
 @dataclass(frozen=True)

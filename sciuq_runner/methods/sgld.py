@@ -10,14 +10,14 @@ import torch
 from annotated_types import Ge
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import value_and_grad
 from sciuq_runner.errors import RunError
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
 from sciuq_runner.methods.ld import cautious_step
-from sciuq_runner.optim import cosine_cycles
 from sciuq_runner.schema import Count, Fraction, Positive
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import value_and_grad
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import cosine_cycles
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ import torch
 from annotated_types import Ge
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import worth_compiling
-from sciuq_runner.loop import Loop
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Posterior, vectors
 from sciuq_runner.methods.dens import Objective, optimised
 from sciuq_runner.methods.sens import SEns
-from sciuq_runner.optim import cosine_cycles, cycle_ends
 from sciuq_runner.schema import Count
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import worth_compiling
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import cosine_cycles, cycle_ends
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 from torch import Generator, Tensor
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.problem import Array, InverseGamma, Noise, Problem, Readings, Unit
+from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Problem, Readings, Unit
+from sciuq_runner.training.loop import Loop
 
 
 @dataclass(frozen=True)

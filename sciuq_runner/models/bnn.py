@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.fields import Field, Jet, Unknowns
+from sciuq_runner.models.asked_derivatives import columns_of, derivatives_asked
 from sciuq_runner.models.base import BoundModel, Model, Prior
-from sciuq_runner.models.physics import columns_of, derivatives_asked
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.mlp import Init
 from sciuq_runner.networks.scaled import Scaled
-from sciuq_runner.networks.taylor import Order
-from sciuq_runner.problem import FieldSpec, InverseGamma, Noise, Problem, Readings, Unit
+from sciuq_runner.physics.fields import Field, Jet, Unknowns
+from sciuq_runner.physics.problem import FieldSpec, InverseGamma, Noise, Problem, Readings, Unit
+from sciuq_runner.physics.taylor import Order
 from sciuq_runner.schema import Count, Factory, Positive
 
 

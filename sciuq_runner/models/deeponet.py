@@ -16,9 +16,9 @@ from sciuq_runner.networks.cnn import CNN
 from sciuq_runner.networks.layered import Init
 from sciuq_runner.networks.operator import DeepONet as DeepONetwork
 from sciuq_runner.networks.operator import in_box
-from sciuq_runner.problem import Array
+from sciuq_runner.physics.problem import Array
+from sciuq_runner.physics.standardisation import axes_of_plane
 from sciuq_runner.schema import Count, Positive
-from sciuq_runner.transforms import axes_of_plane
 
 
 @dataclass(frozen=True)

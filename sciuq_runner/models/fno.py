@@ -11,9 +11,9 @@ from sciuq_runner.models.base import Prior
 from sciuq_runner.models.operators import OperatorModel
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.fno import FNO as FourierNetwork
-from sciuq_runner.problem import Array
+from sciuq_runner.physics.problem import Array
+from sciuq_runner.physics.standardisation import axes_of_plane
 from sciuq_runner.schema import Count, Positive
-from sciuq_runner.transforms import axes_of_plane
 
 ROUNDING = 1e-3  # how far steps may differ, in units of their mean: coordinates in a file have few digits
 

@@ -16,19 +16,19 @@ from torch import Generator as RandomGenerator
 from torch import Tensor
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.fields import Field, Jet, Unknowns
-from sciuq_runner.gan import Adversarial, Game, sliced_distance
-from sciuq_runner.loop import Loop
+from sciuq_runner.models.asked_derivatives import columns_of, derivatives_asked
 from sciuq_runner.models.base import BoundModel, Model, Pretraining, Prior
-from sciuq_runner.models.physics import columns_of, derivatives_asked
+from sciuq_runner.models.gan_training import Adversarial, Game, sliced_distance
 from sciuq_runner.networks import MLP
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.generator import Generator, JointGenerator, SplitGenerator
 from sciuq_runner.networks.mlp import Init
-from sciuq_runner.networks.taylor import Order
-from sciuq_runner.problem import Array, History, Noise, Problem, Readings
+from sciuq_runner.physics.fields import Field, Jet, Unknowns
+from sciuq_runner.physics.problem import Array, History, Noise, Problem, Readings
+from sciuq_runner.physics.taylor import Order
 from sciuq_runner.schema import Count, Fraction
 from sciuq_runner.seeds import stream, torch_stream
+from sciuq_runner.training.loop import Loop
 
 FORMAT = 2
 """Counts changes of the code after which an earlier product is of no use."""

@@ -14,7 +14,7 @@ from annotated_types import Ge
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import BoundModel
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
-from sciuq_runner.problem import Array, History, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, History, Noise, Problem, Readings
 from sciuq_runner.schema import Count
 from sciuq_runner.seeds import stream
 

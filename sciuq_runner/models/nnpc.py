@@ -11,20 +11,20 @@ import torch
 from annotated_types import Ge
 from torch import Generator, Tensor
 
-from sciuq_runner.chaos import PCA, ChaosBasis, Encoding
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.fields import Jet, Unknowns
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN, NetworkField
+from sciuq_runner.models.polynomial_chaos import PCA, ChaosBasis, Encoding
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
 from sciuq_runner.networks import MLP, Network
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.mlp import Init
 from sciuq_runner.networks.parallel import Parallel
-from sciuq_runner.networks.taylor import Order
-from sciuq_runner.optim import AdamState, adam, cosine_cycles
-from sciuq_runner.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.fields import Jet, Unknowns
+from sciuq_runner.physics.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.taylor import Order
 from sciuq_runner.schema import Count, Positive, Share
+from sciuq_runner.training.optimisers import AdamState, adam, cosine_cycles
 
 N_ATTEMPTS, WARM_RATE = 4, 2e-2  # at a starting point, and the learning rate towards it
 

@@ -15,20 +15,20 @@ import torch
 from annotated_types import Ge
 from torch import Generator, Tensor
 
-from sciuq_runner.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.loop import Loop
-from sciuq_runner.metrics import mean_rl2e
+from sciuq_runner.evaluation.metrics import mean_rl2e
 from sciuq_runner.models.base import BoundModel, Model, Pretraining
 from sciuq_runner.models.deeponet import DeepONet
 from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.optim import Trainer, cosine_cycles
-from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
+from sciuq_runner.physics.standardisation import Standardisation, Units, pack, unpack
 from sciuq_runner.schema import Count, Fraction, NonNegative, Positive
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.transforms import Standardisation, Units, pack, unpack
+from sciuq_runner.training.autodiff import CompileChoice, worth_compiling
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import Trainer, cosine_cycles
 
 FORMAT = 2
 """Counts changes of the code after which an earlier product is of no use."""

@@ -13,7 +13,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.operator import OperatorNetwork
-from sciuq_runner.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, Noise, Problem, Readings
 
 
 class OperatorModel(Model):

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.models.operator_fields import OperatorFieldModel
-from sciuq_runner.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, Noise, Problem, Readings
 from sciuq_runner.schema import Count
 
 

@@ -11,15 +11,15 @@ from torch import Generator as RandomGenerator
 from torch import Tensor
 
 from sciuq_runner.errors import RunError
-from sciuq_runner.gan import Game
-from sciuq_runner.loop import Loop
 from sciuq_runner.models.base import BoundAdversarialModel, Prior
 from sciuq_runner.models.gan_fp import GeneratorSettings, Physics, Samples
+from sciuq_runner.models.gan_training import Game
+from sciuq_runner.models.pretraining import keep_good
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
-from sciuq_runner.pretraining import keep_good
-from sciuq_runner.problem import Array, History, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, History, Noise, Problem, Readings
 from sciuq_runner.schema import Count
 from sciuq_runner.seeds import stream, torch_stream
+from sciuq_runner.training.loop import Loop
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from sciuq_runner.models.base import BoundModel, Model
-from sciuq_runner.problem import Array
+from sciuq_runner.physics.problem import Array
 
 
 class RandomFieldModel(Model):

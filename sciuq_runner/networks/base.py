@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner.networks.taylor import Order, gather, terms_of
+from sciuq_runner.physics.taylor import Order, gather, terms_of
 
 Drop = Literal["weights", "units"]
 

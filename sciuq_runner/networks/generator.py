@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.mlp import MLP, Init
-from sciuq_runner.networks.taylor import Order
+from sciuq_runner.physics.taylor import Order
 
 
 class Generator(ABC):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.layered import Init, Layered
-from sciuq_runner.networks.taylor import Order, closure, collapsed, compose, degree, factorial, gather, terms_of
+from sciuq_runner.physics.taylor import Order, closure, collapsed, compose, degree, factorial, gather, terms_of
 
 
 class MLP(Layered):

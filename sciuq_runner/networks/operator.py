@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from sciuq_runner.networks.base import Drop, Network
 from sciuq_runner.networks.parallel import Joined
 from sciuq_runner.networks.scaled import Scaled
-from sciuq_runner.problem import Unit
+from sciuq_runner.physics.problem import Unit
 
 Array = np.ndarray
 

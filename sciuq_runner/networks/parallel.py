@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from sciuq_runner.networks.base import Drop, Network
-from sciuq_runner.networks.taylor import Order
+from sciuq_runner.physics.taylor import Order
 
 
 class Joined:

@@ -9,8 +9,8 @@ import torch
 from torch import Generator, Tensor
 
 from sciuq_runner.networks.base import Drop, Network
-from sciuq_runner.networks.taylor import Index, Order, is_sum, terms_of
-from sciuq_runner.problem import Unit
+from sciuq_runner.physics.problem import Unit
+from sciuq_runner.physics.taylor import Index, Order, is_sum, terms_of
 
 
 class Scaled(Network):

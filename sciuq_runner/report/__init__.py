@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sciuq_runner.commands import Parser, conclude
+from sciuq_runner.cli.common import Parser, conclude
 from sciuq_runner.errors import ConfigError
 
 if TYPE_CHECKING:  # reading and writing are imported when they are needed: --help answers at once

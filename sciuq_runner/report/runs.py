@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuration_hash
+from sciuq_runner.config.uris import hide_password, server_of
 from sciuq_runner.errors import ConfigError, first_line, nearest
+from sciuq_runner.evaluation.results import INTERRUPTED, RECALIBRATING
 from sciuq_runner.files import read_json
-from sciuq_runner.identity import RUN_FOLDER, TAG, configuration_hash
-from sciuq_runner.record import NAME as TRACKING_NOTE
-from sciuq_runner.record import read_record
-from sciuq_runner.results import INTERRUPTED, RECALIBRATING
-from sciuq_runner.resume import NAME as RESUME_NOTE
+from sciuq_runner.runs.resume import NAME as RESUME_NOTE
 from sciuq_runner.tracking.existing import existing_store
 from sciuq_runner.tracking.flat import MAX_PARAM, flatten_metrics, flatten_params
+from sciuq_runner.tracking.record import NAME as TRACKING_NOTE
+from sciuq_runner.tracking.record import read_record
 from sciuq_runner.tracking.tracker import Tracker
-from sciuq_runner.uris import hide_password, server_of
 
 log = logging.getLogger(__name__)
 

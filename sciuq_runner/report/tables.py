@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from sciuq_runner.evaluation.results import NOT_QUANTITIES
 from sciuq_runner.report.runs import FINISHED, Run
-from sciuq_runner.results import NOT_QUANTITIES
 
 CHOICES = {  # and the parameters that hold them
     "problem": "problem",

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sciuq_runner.commands import Parser, conclude
+from sciuq_runner.cli.common import Parser, conclude
 from sciuq_runner.errors import FAILED, INTERRUPTED, ConfigError
 
 if TYPE_CHECKING:  # --help answers at once
@@ -80,7 +80,7 @@ class Step:
 
 def run(options: argparse.Namespace) -> None:
     """Say what there is to do, and do it."""
-    from sciuq_runner.lock import Busy, alone
+    from sciuq_runner.locks import Busy, alone
     from sciuq_runner.reproduction.jobs import check_names, jobs, presets
     from sciuq_runner.reproduction.kept import kept_runs
     from sciuq_runner.tracking.tracker import Tracker
@@ -152,7 +152,7 @@ def require_writable(folder: Path) -> None:
 
 def plan(found: Sequence[Job], n_seeds: int | None, runs: Sequence[Run]) -> list[Step]:
     """Every job with every seed, by default those of its preset, the cheap ones first, and what is known of it."""
-    from sciuq_runner.identity import TAG
+    from sciuq_runner.config.configuration_hash import TAG
     from sciuq_runner.report.runs import FINISHED
     from sciuq_runner.reproduction.costs import estimates
     from sciuq_runner.reproduction.jobs import seeds_of
@@ -175,7 +175,7 @@ def plan(found: Sequence[Job], n_seeds: int | None, runs: Sequence[Run]) -> list
 
 def unavailable(config: Any) -> str:
     """Why a job cannot be run on this machine."""
-    from sciuq_runner.assembly import require_device
+    from sciuq_runner.config.build import require_device
 
     try:
         require_device(config["device"])
@@ -193,8 +193,8 @@ def at_work(run: Run) -> bool:
 
 def unfinished(runs: Sequence[Run]) -> str:
     """The folder of a run that was stopped, failed or died, from whose last checkpoint it can go on."""
-    from sciuq_runner.pipeline import CHECKPOINT
-    from sciuq_runner.resume import NAME, has_all_results
+    from sciuq_runner.runs.pipeline import CHECKPOINT
+    from sciuq_runner.runs.resume import NAME, has_all_results
 
     for item in sorted(runs, key=lambda item: -item.started):
         folder = Path(item.folder)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sciuq_runner.config.configuration_hash import COMMIT
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.identity import COMMIT
 from sciuq_runner.report.runs import FINISHED, Run
 from sciuq_runner.report.tables import by_number
 from sciuq_runner.reproduction.cells import Table, tables

@@ -14,11 +14,11 @@ from typing import Literal, TypeVar
 
 import yaml
 
+from sciuq_runner.evaluation.results import CALIBRATION, PREDICTIONS, Result, read_results
 from sciuq_runner.report.runs import FINISHED, Run
 from sciuq_runner.report.tables import by_number
 from sciuq_runner.reproduction.cells import Cell, Table
 from sciuq_runner.reproduction.jobs import FIDELITIES, Job, jobs_of
-from sciuq_runner.results import CALIBRATION, PREDICTIONS, Result, read_results
 
 T = TypeVar("T")
 Verdict = Literal["better", "within 3 std", "worse", "not run", "setting"]

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from sciuq_runner.detection import EXPLAINED
+from sciuq_runner.evaluation.results import SIZES as CALIBRATION_SIZES
+from sciuq_runner.predict.out_of_distribution import EXPLAINED
 from sciuq_runner.reproduction.cells import tables
 from sciuq_runner.reproduction.evidence import COST, Comparison, Evidence, NotEnough
 from sciuq_runner.reproduction.findings_function import METHODS, NETWORKS, NOISES, SIZES
 from sciuq_runner.reproduction.findings_physics import LENGTHS
-from sciuq_runner.results import SIZES as CALIBRATION_SIZES
 
 COLOURS = {"better": "tab:green", "within 3 std": "tab:blue", "worse": "tab:red"}
 DPI = 110

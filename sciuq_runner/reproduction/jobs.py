@@ -7,10 +7,10 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
-from sciuq_runner import help as help_text
-from sciuq_runner.composition import compose, expand, plain, register_resolvers
+from sciuq_runner.cli import help as help_text
+from sciuq_runner.config.compose import compose, expand, plain, register_resolvers
+from sciuq_runner.config.configuration_hash import BOOKKEEPING, configuration_hash
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.identity import BOOKKEEPING, configuration_hash
 from sciuq_runner.schema import locate
 from sciuq_runner.tracking.flat import MAX_PARAM, flatten_params
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from sciuq_runner import files
-from sciuq_runner.identity import BOOKKEEPING, COMMIT, TAG, configuration_hash
-from sciuq_runner.record import FINISHED, Record
+from sciuq_runner.config.configuration_hash import BOOKKEEPING, COMMIT, TAG, configuration_hash
+from sciuq_runner.evaluation.results import METRICS, PREDICTIONS, prediction_arrays
 from sciuq_runner.report.runs import Run, read_folder, run_folders
 from sciuq_runner.reproduction.evidence import predictions_of
 from sciuq_runner.reproduction.jobs import Job, jobs_of
-from sciuq_runner.results import METRICS, PREDICTIONS, prediction_arrays
+from sciuq_runner.tracking.record import FINISHED, Record
 
 log = logging.getLogger(__name__)
 

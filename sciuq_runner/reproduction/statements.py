@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from sciuq_runner.evaluation.results import SIZES
 from sciuq_runner.reproduction.evidence import Evidence, NotEnough
-from sciuq_runner.results import SIZES
 
 Answer = Literal["confirmed", "not confirmed", "not enough runs"]
 Numbers = Mapping[str, float]

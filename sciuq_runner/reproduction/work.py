@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from sciuq_runner.errors import OK
-from sciuq_runner.stopping import stop_on_signal
+from sciuq_runner.runs.signals import stop_on_signal
 
 POLL = 0.2
 FORGET = 20.0
@@ -47,7 +47,7 @@ class Running:
 
 def command(arguments: Sequence[str]) -> list[str]:
     """The command line that runs a task."""
-    return [sys.executable, "-m", "sciuq_runner.cli", *arguments]
+    return [sys.executable, "-m", "sciuq_runner.cli.run", *arguments]
 
 
 def work(

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from sciuq_runner import files, lock
+from sciuq_runner import files
+from sciuq_runner import locks as lock
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.pipeline import CHECKPOINT
-from sciuq_runner.resume import NAME, Origin, read_origin
+from sciuq_runner.runs.pipeline import CHECKPOINT
+from sciuq_runner.runs.resume import NAME, Origin, read_origin
 from sciuq_runner.tracking.failures import guarded
 from sciuq_runner.tracking.tracker import Tracker
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
-from sciuq_runner.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, beside_others
+from sciuq_runner.config.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, beside_others
 from sciuq_runner.errors import FAILED, INTERRUPTED, OK, first_line
-from sciuq_runner.lock import NAME, alone
-from sciuq_runner.resume import read_origin
-from sciuq_runner.stopping import STOPPABLE
+from sciuq_runner.locks import NAME, alone
+from sciuq_runner.runs.resume import read_origin
+from sciuq_runner.runs.signals import STOPPABLE
 from sciuq_runner.sweeps.notes import BEGINNING, Note, leave, stop_wanted
 
 TRACEBACK = "traceback.txt"
@@ -56,7 +56,7 @@ def job(cfg: Any) -> float | None:
 
 def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
-    from sciuq_runner.work import perform  # heavy: if it fails here, the job says so and the others go on
+    from sciuq_runner.runs.runner import perform  # heavy: if it fails here, the job says so and the others go on
 
     with alone(folder / NAME):
         if stop_wanted():

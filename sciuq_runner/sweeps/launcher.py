@@ -10,11 +10,11 @@ from typing import Any
 
 from omegaconf import DictConfig, open_dict
 
-from sciuq_runner.assembly import assemble
-from sciuq_runner.composition import carried_variables, plain, quote
-from sciuq_runner.datafiles import digests
+from sciuq_runner.config.build import assemble
+from sciuq_runner.config.compose import carried_variables, plain, quote
 from sciuq_runner.errors import ConfigError, first_line
-from sciuq_runner.resume import digest
+from sciuq_runner.physics.data_files import digests
+from sciuq_runner.runs.resume import digest
 from sciuq_runner.sweeps.job import job
 from sciuq_runner.sweeps.plan import Planned
 from sciuq_runner.sweeps.submission import is_submitit, submit

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sciuq_runner.environment import NOTES_VARIABLE
+from sciuq_runner.config.environment import NOTES_VARIABLE
 
 STOP = "stop"  # the only one in the other direction
 BEGINNING, END = ".begun", ".json"  # of the names of notes

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sciuq_runner import files
-from sciuq_runner.composition import quote
-from sciuq_runner.environment import RESUME_VARIABLE
+from sciuq_runner.config.compose import quote
+from sciuq_runner.config.environment import RESUME_VARIABLE
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.resume import NAME
+from sciuq_runner.runs.resume import NAME
 from sciuq_runner.sweeps.earlier import Runs
 
 

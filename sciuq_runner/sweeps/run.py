@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sciuq_runner import files
-from sciuq_runner.console import print_sweep
-from sciuq_runner.environment import NOTES_VARIABLE, PARENT_VARIABLE
-from sciuq_runner.stopping import stop_on_signal
+from sciuq_runner.config.environment import NOTES_VARIABLE, PARENT_VARIABLE
+from sciuq_runner.runs.console import print_sweep
+from sciuq_runner.runs.signals import stop_on_signal
 from sciuq_runner.sweeps.earlier import RECORD, close_dead, find_sweep, is_alive, locked
 from sciuq_runner.sweeps.notes import STOP
 from sciuq_runner.sweeps.settings import identity_of, sweep_settings

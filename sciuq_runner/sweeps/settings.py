@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 
-from sciuq_runner.composition import hydra_settings, is_of_hydra, parse_overrides
+from sciuq_runner.config.compose import hydra_settings, is_of_hydra, parse_overrides
+from sciuq_runner.config.configuration_hash import BOOKKEEPING
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.identity import BOOKKEEPING
 from sciuq_runner.memory import Share
-from sciuq_runner.problem import Dataset
+from sciuq_runner.physics.problem import Dataset
 from sciuq_runner.schema import Count, construct
 from sciuq_runner.sweeps.search import SearchSettings, space_of
 

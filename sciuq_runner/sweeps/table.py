@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sciuq_runner import files
 from sciuq_runner.errors import INTERRUPTED, OK
-from sciuq_runner.results import METRICS, NOT_QUANTITIES
+from sciuq_runner.evaluation.results import METRICS, NOT_QUANTITIES
 from sciuq_runner.sweeps.earlier import origin_of
 from sciuq_runner.sweeps.notes import Note
 from sciuq_runner.sweeps.outcomes import Outcomes

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.identity import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.tracking.experiment import quieten, wait_for_locks
 from sciuq_runner.tracking.failures import guarded
 from sciuq_runner.tracking.flat import flatten_params

@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from sciuq_runner.config.uris import hide_password, local_store, server_of
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.lock import alone
+from sciuq_runner.locks import alone
 from sciuq_runner.tracking.failures import complaint
-from sciuq_runner.uris import hide_password, local_store, server_of
 
 PATIENCE = 120  # seconds that a locked SQLite file is waited for
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from sciuq_runner.config.uris import hide_password
 from sciuq_runner.errors import first_line
-from sciuq_runner.uris import hide_password
 
 log = logging.getLogger(__name__)
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from sciuq_runner.assembly import TrackingSettings
-from sciuq_runner.environment import PARENT_VARIABLE
+from sciuq_runner.config.build import TrackingSettings
+from sciuq_runner.config.configuration_hash import RUN_FOLDER, program
+from sciuq_runner.config.environment import PARENT_VARIABLE
+from sciuq_runner.config.uris import with_credentials
 from sciuq_runner.files import write_atomically
-from sciuq_runner.identity import RUN_FOLDER, program
 from sciuq_runner.tracking.experiment import Experiment
 from sciuq_runner.tracking.failures import guarded, is_missing
 from sciuq_runner.tracking.flat import MAX_PARAM
-from sciuq_runner.uris import with_credentials
 
 SWEEP_FOLDER = "sweep_folder"  # a tag
 PRETRAINED, KEPT = "pretrained", "kept"  # a folder of artifacts and the start of tags, and their value

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from sciuq_runner.cli.tools import calibrate, plot, predict
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.gold import read_run
+from sciuq_runner.evaluation.gold_standard import read_run
+from sciuq_runner.evaluation.results import RECALIBRATING
 from sciuq_runner.report.runs import read_folder
-from sciuq_runner.results import RECALIBRATING
-from sciuq_runner.tools import calibrate, plot, predict
 from tests.faults.conftest import copy
 
 pytestmark = pytest.mark.cli
@@ -54,7 +54,7 @@ def test_a_calibration_that_was_killed_is_no_result_until_it_is_done_again(finis
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("sciuq_runner.tools._redraw", killed)
+        patch.setattr("sciuq_runner.cli.tools._redraw", killed)
         with pytest.raises(SystemExit):
             calibrate([str(folder), "calibration=cdf"])
     capsys.readouterr()

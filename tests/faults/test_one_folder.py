@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner import lock
+from sciuq_runner import locks as lock
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.lock import held
+from sciuq_runner.locks import held
 from tests.conftest import Inside
 from tests.faults.conftest import ALONE, copy
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.cli
 
 
 def test_a_folder_is_for_one_process_at_a_time(inside: Inside, tmp_path):
-    holder = "import sys; from pathlib import Path; from sciuq_runner.lock import held\n"
+    holder = "import sys; from pathlib import Path; from sciuq_runner.locks import held\n"
     holder += "with held(Path('run')): print('held', flush=True); sys.stdin.read()"
     other = subprocess.Popen(
         [sys.executable, "-c", holder], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

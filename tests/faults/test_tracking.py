@@ -22,17 +22,17 @@ from mlflow import MlflowClient
 from sqlalchemy import text
 
 from sciuq_runner import files
+from sciuq_runner.cli.sync import main as sync
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.gold import read_run
-from sciuq_runner.loop import Loop
-from sciuq_runner.pretraining import Store
-from sciuq_runner.record import read_record
+from sciuq_runner.evaluation.gold_standard import read_run
+from sciuq_runner.evaluation.results import RECALIBRATING
+from sciuq_runner.models.pretraining import Store
 from sciuq_runner.report.runs import read_folder
-from sciuq_runner.results import RECALIBRATING
-from sciuq_runner.sync import main as sync
 from sciuq_runner.tracking.experiment import PATIENCE
 from sciuq_runner.tracking.flat import flatten_metrics
+from sciuq_runner.tracking.record import read_record
 from sciuq_runner.tracking.tracker import Tracker
+from sciuq_runner.training.loop import Loop
 from tests.conftest import Inside, environment, read_metrics, start
 from tests.faults.conftest import SMOKE
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from sciuq_runner.errors import RunError
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.dens import DEns, Objective
-from sciuq_runner.optim import AdamState, Trainer, adam
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import AdamState, Trainer, adam
 from tests.exact import linear_regression
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.sens import SEns
 from sciuq_runner.methods.swag import SWAG
-from sciuq_runner.optim import cosine_cycles, cycle_ends
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import cosine_cycles, cycle_ends
 from tests.exact import linear_regression
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from sciuq_runner.problems.function import Function
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.models import BNN
-from sciuq_runner.predictive import predict
+from sciuq_runner.predict.predictive import predict
 from sciuq_runner.seeds import stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])

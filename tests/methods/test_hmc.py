@@ -13,16 +13,16 @@ from pyro.infer.mcmc import MCMC
 from pyro.ops.dual_averaging import DualAveraging as PyroDualAveraging
 from pyro.ops.integrator import velocity_verlet
 
-from sciuq_runner.autodiff import MaybeCompiled, value_and_grad, workers
 from sciuq_runner.errors import RunError
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods import hmc
 from sciuq_runner.methods.hmc import HMC, Chains, DualAveraging
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import InverseGamma, Noise, Readings
-from sciuq_runner.target import Target
+from sciuq_runner.physics.problem import InverseGamma, Noise, Readings
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import MaybeCompiled, value_and_grad, workers
+from sciuq_runner.training.loop import Loop
 from tests.exact import Warped, linear_regression, many_weights
 from tests.montecarlo import assert_moments, effective
 

@@ -10,8 +10,8 @@ from sciuq_runner.methods.la import LA, Stacked, draw_by_rows
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import Noise, Readings
-from sciuq_runner.target import Target
+from sciuq_runner.physics.problem import Noise, Readings
+from sciuq_runner.target.density import Target
 from tests.devices import elsewhere
 from tests.exact import Plane, linear_regression, warped_regression
 from tests.montecarlo import SIGMAS

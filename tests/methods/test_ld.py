@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.ld import LD, cautious_step, largest_curvature
 from sciuq_runner.methods.sgld import SGLD
+from sciuq_runner.training.loop import Loop
 from tests.exact import linear_regression
 
 

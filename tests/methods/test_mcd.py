@@ -6,11 +6,11 @@ import pytest
 import torch
 from sciuq_runner.problems.function import Function
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.mcd import MCD
 from sciuq_runner.models import BNN
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 
 
 @pytest.fixture(scope="module")

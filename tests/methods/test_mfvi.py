@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.mfvi import MFVI
+from sciuq_runner.training.loop import Loop
 from tests.exact import linear_regression
 
 

@@ -8,7 +8,7 @@ import torch
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.problem import Noise
+from sciuq_runner.physics.problem import Noise
 from tests.exact import Plane
 
 

@@ -13,21 +13,21 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sciuq_runner import files
-from sciuq_runner.assembly import assemble, prepare
-from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.config.build import assemble, prepare
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError, RunError
-from sciuq_runner.gan import CHECK_EVERY, Adversarial
-from sciuq_runner.learned import before_and_after
-from sciuq_runner.loop import Loop
+from sciuq_runner.evaluation.prior_posterior import before_and_after
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.models.gan_fp import BoundGenerators, Samples
+from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.models.pi_gan import PIGAN, BoundPIGAN
-from sciuq_runner.pretraining import LAST_GOOD
-from sciuq_runner.problem import Noise, Readings
+from sciuq_runner.models.pretraining import LAST_GOOD
+from sciuq_runner.physics.problem import Noise, Readings
 from sciuq_runner.seeds import stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 
 SMALL = Adversarial(n_steps=6, batch=8, critic_width=8, compile="never")
 

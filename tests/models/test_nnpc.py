@@ -12,17 +12,17 @@ import torch
 from sciuq_runner.problems.spde import DIFFUSION, SPDE
 from torch import Tensor
 
-from sciuq_runner.assembly import assemble
-from sciuq_runner.autodiff import value_and_grad
-from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.config.build import assemble
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.models.nnpc import BALANCE, NNPC, NNPCPlus, even
-from sciuq_runner.problem import Dataset, FieldSpec, Noise, Problem, Readings
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import Dataset, FieldSpec, Noise, Problem, Readings
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import value_and_grad
+from sciuq_runner.training.loop import Loop
 from tests.exact import along
 
 SMALL = SPDE(case="noisy", n_realisations=80, n_test_realisations=20)

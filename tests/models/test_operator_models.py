@@ -12,12 +12,9 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from sciuq_runner import predictive, target
-from sciuq_runner.assembly import assemble, prepare
-from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.config.build import assemble, prepare
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.fields import Unknowns
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.hmc import HMC
@@ -31,11 +28,15 @@ from sciuq_runner.models.operator_fields import (
 )
 from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
 from sciuq_runner.networks import MLP
-from sciuq_runner.optim import STRIDE
-from sciuq_runner.predictive import predict
-from sciuq_runner.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
-from sciuq_runner.target import Target
-from sciuq_runner.transforms import Standardisation
+from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
+from sciuq_runner.physics.standardisation import Standardisation
+from sciuq_runner.predict import predictive
+from sciuq_runner.predict.predictive import predict
+from sciuq_runner.target import density as target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import STRIDE
 from tests.montecarlo import assert_moments
 from tests.operators import TINY, Counting, OneWeight
 

@@ -11,11 +11,10 @@ import pytest
 import torch
 from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
 
-from sciuq_runner import files, optim
+from sciuq_runner import files
 from sciuq_runner.errors import ConfigError, RunError
-from sciuq_runner.gan import Adversarial
-from sciuq_runner.loop import Loop
 from sciuq_runner.models.gan_fp import GANFP
+from sciuq_runner.models.gan_training import Adversarial
 from sciuq_runner.models.operator_fields import (
     BoundOperatorField,
     OperatorFieldModel,
@@ -24,10 +23,12 @@ from sciuq_runner.models.operator_fields import (
 )
 from sciuq_runner.models.pa_bnn_fp import PABNNFP
 from sciuq_runner.models.pa_gan_fp import PAGANFP
-from sciuq_runner.optim import STRIDE
-from sciuq_runner.pretraining import Store, pretrain
+from sciuq_runner.models.pretraining import Store, pretrain
+from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.seeds import stream
-from sciuq_runner.transforms import Standardisation
+from sciuq_runner.training import optimisers as optim
+from sciuq_runner.training.loop import Loop
+from sciuq_runner.training.optimisers import STRIDE
 from tests.operators import TINY, Counting
 
 BRIEF = OperatorTraining(n_steps=6, batch=4, compile="never")

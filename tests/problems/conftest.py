@@ -12,7 +12,7 @@ import pytest
 import scipy.io
 from sciuq_runner.problems.user import UserProblem
 
-from sciuq_runner.problem import Problem
+from sciuq_runner.physics.problem import Problem
 from sciuq_runner.schema import build
 
 TARGET = "sciuq_runner.problems.user.UserProblem"

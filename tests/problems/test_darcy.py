@@ -14,7 +14,7 @@ from sciuq_runner.problems import darcy_flow
 from sciuq_runner.problems.darcy import INPUT, OUTPUT, SOURCE, Darcy
 from sciuq_runner.problems.darcy_flow import Flow, Grid, KarhunenLoeve
 
-from sciuq_runner.cache import VARIABLE
+from sciuq_runner.physics.data_cache import VARIABLE
 from sciuq_runner.seeds import stream
 from tests.exact import along
 

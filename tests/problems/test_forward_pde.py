@@ -7,11 +7,11 @@ import pytest
 import torch
 from sciuq_runner.problems.forward_pde import DIFFUSION, REACTION, ForwardPDE, solution, source
 
-from sciuq_runner.learned import before_and_after
+from sciuq_runner.evaluation.prior_posterior import before_and_after
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.models import BNN
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
 from tests.exact import along
 
 

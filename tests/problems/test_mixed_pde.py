@@ -11,12 +11,12 @@ import torch
 from sciuq_runner.problems.mixed_pde import AFTER_THE_START, DIFFUSION, MixedPDE
 from torch.distributions import Normal
 
-from sciuq_runner.autodiff import InPieces, value_and_grad
-from sciuq_runner.fields import Jet, Unknowns
 from sciuq_runner.methods.hmc import Chains
 from sciuq_runner.models import BNN
+from sciuq_runner.physics.fields import Jet, Unknowns
 from sciuq_runner.seeds import stream, torch_stream
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import InPieces, value_and_grad
 from tests.exact import along
 
 CASES = get_args(get_type_hints(MixedPDE)["case"])
@@ -165,8 +165,8 @@ def test_compiled_in_pieces_the_density_is_that_of_all_readings(monkeypatch):
     target = Target(model, problem.noise, readings, dtype=torch.float64)
     chains = Chains(target, 1, False, False)
     position = chains.position(target.init(2, torch_stream(0, "test")))
-    monkeypatch.setattr("sciuq_runner.target.PIECE_ROWS", 80)
-    monkeypatch.setattr("sciuq_runner.target.PIECE_POINTS", 40)
+    monkeypatch.setattr("sciuq_runner.target.density.PIECE_ROWS", 80)
+    monkeypatch.setattr("sciuq_runner.target.density.PIECE_POINTS", 40)
     assert [index.shape for index in target.pieces(2)] == [(3, 22), (3, 5), (3, 2)]
     density = InPieces(chains.log_density, target.pieces(2))
     compiled = torch.compile(lambda at: value_and_grad(density, at), fullgraph=True, backend="aot_eager")
@@ -181,10 +181,10 @@ def test_a_quantity_that_does_not_divide_is_whole_in_every_piece(monkeypatch):
     readings = {"u": data["u"].calibration, "lambda": data["lambda"].train}  # 50 and 6
     target = Target(BNN().bind(problem, problem.noise), problem.noise, readings, dtype=torch.float64)
     theta = target.init(2, torch_stream(0, "test"))
-    monkeypatch.setattr("sciuq_runner.target.PIECE_ROWS", 20)
-    monkeypatch.setattr("sciuq_runner.target.PIECE_POINTS", 10)
+    monkeypatch.setattr("sciuq_runner.target.density.PIECE_ROWS", 20)
+    monkeypatch.setattr("sciuq_runner.target.density.PIECE_POINTS", 10)
     assert [index.shape for index in target.pieces(2)] == [(2, 25), (2, 3)]  # five pieces would repeat 24 of 56
-    monkeypatch.setattr("sciuq_runner.target.REPEATED", 0.5)
+    monkeypatch.setattr("sciuq_runner.target.density.REPEATED", 0.5)
     pieces = target.pieces(2)
     assert [index.shape for index in pieces] == [(5, 10), (5, 6)]
     batches = [target.as_batch(row) for row in zip(*pieces, strict=True)]

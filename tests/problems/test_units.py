@@ -12,11 +12,8 @@ import torch
 import yaml
 from sciuq_runner.problems.user_units import advice_on_units
 
-from sciuq_runner.assembly import refuse_model
-from sciuq_runner.autodiff import MaybeCompiled, value_and_grad
-from sciuq_runner.emulator import Emulator
+from sciuq_runner.config.build import refuse_model
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.dens import Objective
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.models.bnn import BNN
@@ -24,9 +21,12 @@ from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.networks import MLP
 from sciuq_runner.networks.base import Network, derive
 from sciuq_runner.networks.scaled import Scaled
-from sciuq_runner.predictive import predict
-from sciuq_runner.problem import Unit
-from sciuq_runner.target import Target
+from sciuq_runner.physics.problem import Unit
+from sciuq_runner.predict.emulator import Emulator
+from sciuq_runner.predict.predictive import predict
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import MaybeCompiled, value_and_grad
+from sciuq_runner.training.loop import Loop
 from tests.conftest import Inside
 from tests.problems.conftest import problem, save
 

@@ -19,7 +19,6 @@ from sciuq_runner.problems.user import UserProblem
 
 from sciuq_runner.errors import RunError
 from sciuq_runner.files import read_tensors
-from sciuq_runner.loop import Loop
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.la import LA
@@ -32,9 +31,10 @@ from sciuq_runner.methods.sgld import SGLD
 from sciuq_runner.methods.swag import SWAG
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
-from sciuq_runner.problem import Problem, Readings
+from sciuq_runner.physics.problem import Problem, Readings
 from sciuq_runner.schema import build
-from sciuq_runner.target import Target
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 from tests.conftest import environment, program, read_metrics, run_folders, start_and_kill
 from tests.problems.conftest import SIMPLE, TARGET, changed, problem, save, write
 
@@ -451,7 +451,7 @@ def test_a_finished_run_predicts_without_its_file(cli, tmp_path):
     write(tmp_path, "t,x\n0.5,0.5\n1,0.25\n", "points.csv")
     for quantity in ("u", "heat"):
         command = [
-            "from sciuq_runner.tools import predict; predict()",
+            "from sciuq_runner.cli.tools import predict; predict()",
             str(folder),
             "points.csv",
             "--quantity",
@@ -492,7 +492,7 @@ def test_a_killed_run_of_a_user_problem_is_resumed(cli, tmp_path):
 
 def test_files_of_one_name_are_two_problems(tmp_path):
     """And a name that would be read as a number or is taken gets another."""
-    from sciuq_runner.problem_files import adopt_files
+    from sciuq_runner.config.problem_files import adopt_files
 
     paths = [tmp_path / name for name in ("a/twin.yaml", "b/twin.yaml", "1.yaml", "function.yaml")]
     for path in paths:

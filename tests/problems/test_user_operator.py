@@ -13,19 +13,19 @@ import torch
 from sciuq_runner.problems.operator import INPUT, OUTPUT, UserOperator
 from torch import Generator, Tensor
 
-from sciuq_runner import tools
-from sciuq_runner.assembly import assemble, prepare
-from sciuq_runner.cli import main
-from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.emulator import Emulator
+from sciuq_runner.cli import tools
+from sciuq_runner.cli.run import main
+from sciuq_runner.config.build import assemble, prepare
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.loop import Loop
+from sciuq_runner.evaluation.results import read_results
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.operators import OperatorModel
-from sciuq_runner.pipeline import execute
-from sciuq_runner.results import read_results
-from sciuq_runner.target import Target
+from sciuq_runner.predict.emulator import Emulator
+from sciuq_runner.runs.pipeline import execute
+from sciuq_runner.target.density import Target
+from sciuq_runner.training.loop import Loop
 from tests.conftest import read_metrics, run_folders, start
 from tests.operators import OneWeight
 from tests.problems.conftest import save
@@ -211,7 +211,7 @@ def brief(folder: Path, *settings: str) -> dict[str, Any]:
     """The numbers of a run in this process, without figures."""
     run = assemble(settings_of(*settings))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sciuq_runner.plots.draw_all", lambda *_: [])
+        patch.setattr("sciuq_runner.evaluation.plots.draw_all", lambda *_: [])
         return execute(run, folder, Loop(), {"problem": "operator", "method": "dens", "model": "deeponet"}).metrics
 
 
@@ -285,7 +285,7 @@ def test_intervals_hold_values_with_their_noise(tmp_path, monkeypatch):
     made = assemble(settings_of(*given, "calibration=[var,conformal]", "tracking=none"))
     config = {**made.config, "model": {"_target_": f"{__name__}.LinearOperator"}}
     made = replace(made, model=LinearOperator(), method=Known(), config=config)
-    monkeypatch.setattr("sciuq_runner.plots.draw_all", lambda *_: [])
+    monkeypatch.setattr("sciuq_runner.evaluation.plots.draw_all", lambda *_: [])
     choices = {"problem": "operator", "method": "known"}
     found = execute(made, tmp_path / "run", Loop(), choices)
     # 3600 values, and units that a thousand functions tell to three in a hundred: coverages err by less than 0.02

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sciuq_runner.identity import TAG
+from sciuq_runner.config.configuration_hash import TAG
 from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction.cells import Cell, tables
 from sciuq_runner.reproduction.jobs import Job, jobs_of

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sciuq_runner import reproduction
-from sciuq_runner.identity import TAG
-from sciuq_runner.lock import NAME as LOCKED
-from sciuq_runner.lock import alone
+from sciuq_runner.config.configuration_hash import TAG
+from sciuq_runner.locks import NAME as LOCKED
+from sciuq_runner.locks import alone
 from sciuq_runner.reproduction import Step, group_of, main, parse, plan, task_of
 from sciuq_runner.reproduction.costs import START, expected, guess, measured, spoken, steps
 from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets

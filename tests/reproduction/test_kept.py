@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from sciuq_runner.identity import COMMIT, RUN_FOLDER
+from sciuq_runner.config.configuration_hash import COMMIT, RUN_FOLDER
+from sciuq_runner.evaluation.results import METRICS, PREDICTIONS, Held, Result, read_results, write_results
 from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction import page
 from sciuq_runner.reproduction.comparison import build
 from sciuq_runner.reproduction.evidence import Evidence
 from sciuq_runner.reproduction.jobs import Job, jobs_of
 from sciuq_runner.reproduction.kept import PREDICTED, keep, kept_runs
-from sciuq_runner.results import METRICS, PREDICTIONS, Held, Result, read_results, write_results
 from tests.reproduction.conftest import fake_run
 
 PLACE = "/somewhere/on/a/machine"

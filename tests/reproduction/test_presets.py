@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from sciuq_runner.assembly import assemble
-from sciuq_runner.composition import compose, expand, plain, register_resolvers
+from sciuq_runner.config.build import assemble
+from sciuq_runner.config.compose import compose, expand, plain, register_resolvers
+from sciuq_runner.config.configuration_hash import configuration_hash
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.identity import configuration_hash
 from sciuq_runner.reproduction.jobs import ORDER, check_names, jobs, jobs_of, presets
 from tests.reproduction.conftest import fake_run
 from tests.test_configs import CONF

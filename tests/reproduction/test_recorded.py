@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner import plots
-from sciuq_runner.assembly import assemble
-from sciuq_runner.composition import compose, plain, register_resolvers
-from sciuq_runner.loop import Loop
-from sciuq_runner.pipeline import execute
-from sciuq_runner.pretraining import Store
+from sciuq_runner.config.build import assemble
+from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.evaluation import plots
+from sciuq_runner.models.pretraining import Store
 from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction.cells import Cell
 from sciuq_runner.reproduction.evidence import Evidence, T
 from sciuq_runner.reproduction.findings import judge
 from sciuq_runner.reproduction.jobs import ORDER, Job, jobs
+from sciuq_runner.runs.pipeline import execute
 from sciuq_runner.tracking.flat import flatten_metrics
+from sciuq_runner.training.loop import Loop
 from tests.reproduction.conftest import all_cells, fake_run, job_of
 
 register_resolvers()

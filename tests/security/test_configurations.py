@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sciuq_runner.composition import compose, refuse_code, register_resolvers
+from sciuq_runner.config.compose import compose, refuse_code, register_resolvers
+from sciuq_runner.config.problem_files import refuse_bomb
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.problem_files import refuse_bomb
 from tests.conftest import Inside
 from tests.security.conftest import CALL, everywhere
 
@@ -68,7 +68,7 @@ BAD_CONFIGS = {
     ),
     "experiment/factory": everywhere('hydra: {hydra_logging: {formatters: {bad: {"()": os.mkdir, path: ATTACKED}}}}'),
     "experiment/attribute": everywhere(
-        "hydra: {callbacks: {bad: {_target_: sciuq_runner.cli.os.mkdir, path: ATTACKED}}}"
+        "hydra: {callbacks: {bad: {_target_: sciuq_runner.cli.run.os.mkdir, path: ATTACKED}}}"
     ),
     "experiment/attribute_of_hydra": everywhere(
         "hydra: {callbacks: {bad: {_target_: hydra._internal.utils.os.mkdir, path: ATTACKED}}}"

@@ -15,8 +15,8 @@ import scipy.io
 import scipy.sparse
 
 from sciuq_runner import files
-from sciuq_runner.datafiles import read_arrays, read_columns
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.physics.data_files import read_arrays, read_columns
 from tests.security.conftest import Attack
 
 

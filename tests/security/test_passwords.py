@@ -6,10 +6,10 @@ import pytest
 from mlflow import MlflowClient
 from omegaconf import OmegaConf
 
-from sciuq_runner.composition import compose, plain, register_resolvers
+from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.config.uris import hide_password, take_credentials, with_credentials, without_credentials
 from sciuq_runner.tracking.failures import complaint
 from sciuq_runner.tracking.tracker import Tracker
-from sciuq_runner.uris import hide_password, take_credentials, with_credentials, without_credentials
 from tests.conftest import Inside
 
 

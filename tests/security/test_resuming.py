@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sciuq_runner.config.uris import take_credentials
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.resume import restart_arguments
-from sciuq_runner.uris import take_credentials
+from sciuq_runner.runs.resume import restart_arguments
 from tests.conftest import Inside
 from tests.security.conftest import CALL, everywhere
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from sciuq_runner import files
-from sciuq_runner.pretraining import Store
+from sciuq_runner.cli.sync import main as sync
+from sciuq_runner.cli.tools import calibrate, plot, predict
+from sciuq_runner.models.pretraining import Store
 from sciuq_runner.report import main as report
-from sciuq_runner.resume import Origin
+from sciuq_runner.runs.resume import Origin
 from sciuq_runner.sweeps.plan import Plan, Planned
-from sciuq_runner.sync import main as sync
-from sciuq_runner.tools import calibrate, plot, predict
 from sciuq_runner.tracking.tracker import Tracker
 from tests.security.conftest import Attack
 

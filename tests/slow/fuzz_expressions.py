@@ -9,8 +9,8 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["sciuq_runner.expressions"]):
-    from sciuq_runner.expressions import FUNCTIONS, check_names, parse
+with atheris.instrument_imports(include=["sciuq_runner.physics.expressions"]):
+    from sciuq_runner.physics.expressions import FUNCTIONS, check_names, parse
 
 import torch
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sciuq_runner.cache import VARIABLE
+from sciuq_runner.physics.data_cache import VARIABLE
 from tests.conftest import environment, program, read_metrics, run_folders
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,1 @@
+"""The command lines, one small module each."""

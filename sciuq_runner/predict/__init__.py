@@ -1,0 +1,1 @@
+"""From samples of theta to predictions with their uncertainty."""

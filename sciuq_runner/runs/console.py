@@ -1,0 +1,121 @@
+"""What the person at the terminal sees."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sciuq_runner.config.environment import beside_others
+from sciuq_runner.training.loop import BarDisplay, Display, LogDisplay
+from sciuq_runner.evaluation.results import NOT_QUANTITIES
+
+if TYPE_CHECKING:
+    from sciuq_runner.sweeps.table import Row
+
+SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
+VALUE = "value_"  # begins the names of numbers of splits in the file of scores
+
+
+class ConsoleHandler(logging.StreamHandler):
+    """Log lines on standard output; warnings say so."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout)
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return f"{record.levelname.capitalize()}: {text}" if record.levelno >= logging.WARNING else text
+
+
+def make_display() -> Display:
+    """A bar on a terminal, plain lines otherwise, and where several jobs share the terminal."""
+    return BarDisplay() if sys.stdout.isatty() and not beside_others() else LogDisplay()
+
+
+def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | None) -> None:
+    """The headline metrics, where everything is, and how to look at it."""
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    table = Table(title="Metrics", title_justify="left")
+    table.add_column("quantity")
+    table.add_column("split", no_wrap=True)
+    rows = {
+        (quantity, split): values
+        for quantity, splits in metrics.items()
+        if quantity not in NOT_QUANTITIES
+        for split, values in splits.items()
+    }
+    names = list(dict.fromkeys(name for values in rows.values() for name in values if name != "epistemic_coverage"))
+    for name in names:
+        table.add_column(name.replace("interval_score", "interval"), justify="right", no_wrap=True)
+    for (quantity, split), values in rows.items():
+        table.add_row(quantity, split, *[_number(values.get(name)) for name in names])
+    if rows:
+        console.print(table)
+    else:
+        print("There are no metrics: the problem names no truth to compare with (problem.exact or problem.test).")
+    if splits := _splits(folder):
+        print(splits)
+    if metrics["diagnostics"]:
+        print("diagnostics: " + ", ".join(f"{key} {_number(value)}" for key, value in metrics["diagnostics"].items()))
+    for name, values in metrics["noise"].items():
+        print(f"learned scale of {name}: {_number(values['mean'])} ± {_number(values['std'])}")
+    for name, values in metrics["parameters"].items():
+        interval = f"95 % between {_number(values['lower'])} and {_number(values['upper'])}"
+        truth = f", truth {_number(values['reference'])}" if "reference" in values else ""
+        print(f"{name}: {_number(values['mean'])} ± {_number(values['std'])}, {interval}{truth}")
+    for split, values in metrics.get("baselines", {}).items():
+        print(f"rl2e of simpler methods, {split}: " + ", ".join(f"{key} {_number(v)}" for key, v in values.items()))
+    for name, values in metrics.get("detection", {}).items():
+        told = [f"{key.replace('_', ' ')} {_number(v)}" for key, v in values.items() if key.startswith(SCORES)]
+        if told and name != "rl2e":
+            print(f"out-of-distribution score {name}: " + ", ".join(told))
+    print(f"results: {folder}")
+    if ui_command:
+        print(f"compare runs: {ui_command}")
+
+
+def _splits(folder: Path) -> str:
+    """The numbers that tell the splits of test functions apart, where there are any."""
+    from sciuq_runner.predict.out_of_distribution import read_detection  # brings torch, which other commands need not wait for
+
+    known = read_detection(folder)
+    found = [f"{key.removeprefix(VALUE)} {_number(float(v))}" for key, v in known.items() if key.startswith(VALUE)]
+    return f"splits by {known['label']}: {', '.join(found)}" if found else ""
+
+
+def print_sweep(
+    rows: Sequence[Row], folder: Path, ui_command: str | None, best: tuple[list[str], float] | None
+) -> None:
+    """How every job of a sweep ended, and what to do about those that failed."""
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    table = Table(title="Sweep", title_justify="left")
+    table.add_column("job", justify="right")
+    table.add_column("settings", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    table.add_column(next((row.metric for row in rows if row.metric), "rl2e"), justify="right", no_wrap=True)
+    table.add_column("validation nll", justify="right", no_wrap=True)
+    table.add_column("run", overflow="fold")
+    for row in rows:
+        where = row.run or (row.folder if row.value is not None else "")
+        table.add_row(str(row.job), row.settings, row.status, _number(row.value), _number(row.score), where)
+    console.print(table)
+    failed = [row for row in rows if not row.status.startswith("finished")]
+    for row in failed:
+        print(f"job {row.job} {row.status}: {row.sentence or 'before it began'}")
+    if best is not None:
+        print(f"best settings: {' '.join(best[0])} (validation nll {_number(best[1])})")
+    print(f"results: {folder}")
+    if ui_command:
+        print(f"compare runs: {ui_command}")
+    if failed:
+        print("to go on with what is left, give the same command with sweep.resume=true")
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
