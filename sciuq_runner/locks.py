@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sciuq_runner import layout
 from sciuq_runner.errors import ConfigError
 
-NAME = ".lock"
 PATIENCE = 60  # seconds of waiting before there is a word about it
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems, some of networks, that have none
 
@@ -59,7 +59,7 @@ def held(folder: Path | None) -> Iterator[None]:
         return
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with alone(folder / NAME, wait=False):
+        with alone(folder / layout.LOCK, wait=False):
             yield
     except Busy as error:
         raise ConfigError(f"{folder} is in use by another run: wait for its end, or choose another folder.") from error

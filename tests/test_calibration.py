@@ -11,13 +11,13 @@ import pytest
 from scipy import stats
 from scipy.special import ndtri
 
-from sciuq_runner.calibration.base import UNCALIBRATED, Normal, Piecewise, Standard, read_standard
 from sciuq_runner.calibration.cdf import CDF
 from sciuq_runner.calibration.conformal import Conformal, points_needed
 from sciuq_runner.calibration.crude import Crude
 from sciuq_runner.calibration.var import Var
 from sciuq_runner.evaluation import metrics
 from sciuq_runner.evaluation.results import Held, Result, study_calibrations
+from sciuq_runner.predict.scaled_residual import UNCALIBRATED, Normal, Piecewise, Standard, read_standard
 from tests.montecarlo import SIGMAS
 
 CALIBRATORS = [Var(), Var("rmsce"), CDF(), Crude(), Conformal()]

@@ -16,13 +16,13 @@ from sciuq_runner.problems.forward_pde import ForwardPDE
 from sciuq_runner.problems.function import Function
 from sciuq_runner.problems.mixed_pde import MixedPDE
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators, PriorTraining, compare
 from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial, sliced_distance
-from sciuq_runner.models.pretraining import LAST_GOOD, Store, pretrain
+from sciuq_runner.models.pretraining import Store, pretrain
 from sciuq_runner.networks.critic import LEAK, Critic
 from sciuq_runner.physics.problem import FieldSpec, History, Noise, Readings
 from sciuq_runner.predict.predictive import predict
@@ -268,10 +268,10 @@ class StopAt(Silent):
 def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_weights(tmp_path, factor, said):
     """They are those of the look before, and can be loaded."""
     model, early, again = (failing(2 * CHECK_EVERY, factor, CHECK_EVERY + 5) for _ in range(3))
-    with pytest.raises(RunError, match=rf"{said}.* The last good weights are in {tmp_path / LAST_GOOD}\."):
+    with pytest.raises(RunError, match=rf"{said}.* The last good weights are in {tmp_path / layout.LAST_GOOD}\."):
         pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
     assert not list((tmp_path / "store").glob("*.safetensors"))
-    again.load_state(files.read_tensors(tmp_path / LAST_GOOD)[0])
+    again.load_state(files.read_tensors(tmp_path / layout.LAST_GOOD)[0])
     (stage,) = early.pretraining()
     torch.testing.assert_close(again.weights, stage.run(StopAt(CHECK_EVERY).loop)["beta"], rtol=0, atol=0)
     assert torch.isfinite(again.weights).all()
@@ -282,7 +282,7 @@ def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_w
 def test_weights_that_nobody_has_looked_at_are_not_called_good(tmp_path, factor, said):
     with pytest.raises(RunError, match=rf"{said}.* None of its weights were good yet: none are kept\."):
         pretrain(failing(12, factor, 5), Store(tmp_path / "store"), tmp_path, Loop())
-    assert not (tmp_path / LAST_GOOD).exists()
+    assert not (tmp_path / layout.LAST_GOOD).exists()
 
 
 def test_weights_without_variety_are_not_called_good_either(tmp_path):

@@ -7,11 +7,11 @@ import pytest
 import uncertainty_toolbox as toolbox
 from scipy import stats
 
-from sciuq_runner.calibration.base import Normal
 from sciuq_runner.calibration.cdf import CDF
 from sciuq_runner.calibration.conformal import Conformal
 from sciuq_runner.calibration.crude import Crude
 from sciuq_runner.evaluation import metrics
+from sciuq_runner.predict.scaled_residual import Normal
 
 RNG = np.random.default_rng(0)
 N = 400

@@ -9,8 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from sciuq_runner.calibration.base import RESOLUTION, Calibrator, Piecewise, pool, residuals
+from sciuq_runner.calibration.base import Calibrator, pool, residuals
 from sciuq_runner.physics.problem import Array
+from sciuq_runner.predict.scaled_residual import RESOLUTION, Piecewise
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sciuq_runner.calibration.base import Calibrator, Piecewise, pool, residuals, spacing
+from sciuq_runner.calibration.base import Calibrator, pool, residuals, spacing
 from sciuq_runner.physics.problem import Array
+from sciuq_runner.predict.scaled_residual import Piecewise
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from sciuq_runner import layout
 from sciuq_runner.errors import INTERRUPTED, OK, WRONG_INPUT, ConfigError, told
 
 
@@ -43,7 +44,7 @@ def find_run(name: str, half_calibrated: bool = False) -> Path:
     folder = Path(name) if Path(name).is_dir() else run_folder(name)
     if folder is None or not folder.is_dir():
         raise ConfigError(f"{name} is not the folder of a run, nor the id of a run in MLflow.")
-    if not (folder / "metrics.json").is_file():
+    if not (folder / layout.METRICS).is_file():
         raise ConfigError(f"{name} has no metrics.json: name the folder of a finished run.")
     if not half_calibrated:
         refuse_half_calibrated(folder)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sciuq_runner import layout
 from sciuq_runner.cli.common import Parser, conclude
 from sciuq_runner.errors import ConfigError
 
@@ -52,7 +53,7 @@ def folders(top: Path) -> list[Path]:
 
 def upload(folder: Path, uri: str | None) -> str:
     """Bring one run into MLflow; a sentence on what was done."""
-    from sciuq_runner.evaluation.results import METRICS, read_metrics, refuse_half_calibrated
+    from sciuq_runner.evaluation.results import read_metrics, refuse_half_calibrated
     from sciuq_runner.files import refuse_links
     from sciuq_runner.locks import held
     from sciuq_runner.tracking.failures import complaint
@@ -64,7 +65,7 @@ def upload(folder: Path, uri: str | None) -> str:
     refuse_half_calibrated(folder)
     with held(folder):
         record = read_record(folder)
-        metrics = read_metrics(folder) if (folder / METRICS).is_file() else {}
+        metrics = read_metrics(folder) if (folder / layout.METRICS).is_file() else {}
         tracker = reach(record, uri, folder)
         try:
             return bring(tracker, record, metrics, folder)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sciuq_runner import layout
 from sciuq_runner.cli.common import Parser, conclude, find_run
 from sciuq_runner.errors import ConfigError, first_line
 
@@ -50,8 +51,6 @@ def _calibrate(arguments: Sequence[str]) -> None:
     from sciuq_runner.config.compose import compose, plain, register_resolvers
     from sciuq_runner.config.environment import trusted
     from sciuq_runner.evaluation.results import (
-        CALIBRATION,
-        METRICS,
         calibrations,
         read_metrics,
         read_results,
@@ -78,7 +77,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
         )
     chosen = plain(compose([*options.settings], None))["calibration"]
     settings, saved = construct(CalibrationSettings, chosen, "calibration"), read_results(folder)
-    files.require(known, dict.fromkeys(saved, dict), folder / METRICS)
+    files.require(known, dict.fromkeys(saved, dict), folder / layout.METRICS)
     calibrators = build_calibrators(settings.by, trusted())
     seed = known["config"]["seed"]
     try:
@@ -94,8 +93,8 @@ def _calibrate(arguments: Sequence[str]) -> None:
     known["config"]["choices"]["calibration"] = ",".join(calibrators) or "none"
     with recalibrating(folder):
         write_results(folder, results)
-        files.write_json(folder / "model" / CALIBRATION, calibrations(results))
-        files.write_json(folder / METRICS, known)
+        files.write_json(folder / layout.MODEL / layout.CALIBRATION, calibrations(results))
+        files.write_json(folder / layout.METRICS, known)
         _redraw(folder)
     origin = read_origin(folder)
     if origin is not None and origin.mlflow_run is not None:
@@ -122,7 +121,7 @@ def _redraw(folder: Path) -> list[Path]:
     results, panels = read_results(folder), read_panels(folder)
     known = read_metrics(folder)
     calibrators = build_calibrators(known["config"]["calibration"].get("by", {}), trusted())
-    figures = folder / "figures"
+    figures = folder / layout.FIGURES
     before = {path for name in results for kind in plots.CALIBRATED for path in figures.glob(f"{name}_{kind}.png")}
     parts = results, panels, calibrators, known["config"]["seed"], title_of(known), read_prior(folder)
     drawn = plots.draw_all(figures, *parts, read_detection(folder))
@@ -142,7 +141,7 @@ def _predict(arguments: Sequence[str]) -> None:
     parser.add_argument("-o", "--output", metavar="OUT.csv", type=Path, help="where to write (standard output)")
     parser.add_argument("--quantity", metavar="NAME", help="what to predict (the first quantity of the problem)")
     options = parser.parse_args(arguments)
-    model = find_run(options.run) / "model"
+    model = find_run(options.run) / layout.MODEL
     if not model.is_dir():
         raise ConfigError(f"{options.run} holds no model: the run did not finish.")
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import torch
 from annotated_types import Ge
 
-from sciuq_runner import memory
+from sciuq_runner import layout, memory
 from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.gold_standard import gold_standard
-from sciuq_runner.evaluation.results import NOT_QUANTITIES, PREDICTIONS
+from sciuq_runner.evaluation.results import NOT_QUANTITIES
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import BoundAdversarialModel, Model
@@ -128,7 +128,7 @@ def assemble(config: Mapping[str, Any]) -> Run:
         for other in problem.noise:
             if other.startswith(f"{name}_") and other.removeprefix(f"{name}_").split("_")[0] in TAKEN:
                 raise ConfigError(
-                    f"problem: the quantity {other} has a name that {PREDICTIONS} uses for {name}: rename it."
+                    f"problem: the quantity {other} has a name that {layout.PREDICTIONS} uses for {name}: rename it."
                 )
     return Run(problem, model, method, calibration, calibrators, tracking, detection, settings, config)
 

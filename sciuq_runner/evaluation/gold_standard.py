@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import INTERRUPTED, METRICS, PREDICTIONS, refuse_half_calibrated
+from sciuq_runner.evaluation.results import INTERRUPTED, refuse_half_calibrated
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.physics.problem import Array, Dataset
 from sciuq_runner.predict.predictive import predict
@@ -36,12 +36,12 @@ def gold_standard(choice: str | None, target: Target, dataset: Dataset, seed: in
 
 def read_run(folder: Path, dataset: Dataset) -> Gold:
     """The predictions of a finished run, which must be of the same test grid."""
-    path = folder / PREDICTIONS
-    for name in (PREDICTIONS, METRICS):
+    path = folder / layout.PREDICTIONS
+    for name in (layout.PREDICTIONS, layout.METRICS):
         if not (folder / name).is_file():
             raise ConfigError(f"gold={folder} has no {name}: name the folder of a finished run, auto or null.")
     refuse_half_calibrated(folder)
-    if files.read_json(folder / METRICS).get(INTERRUPTED):
+    if files.read_json(folder / layout.METRICS).get(INTERRUPTED):
         raise ConfigError(f"gold={folder} was stopped early: go on with sciuq-run resume={folder}, or name another.")
     gold: Gold = {}
     arrays = files.read_npz(path)

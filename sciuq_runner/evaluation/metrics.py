@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED, Standard
 from sciuq_runner.physics.problem import Array
+from sciuq_runner.predict.scaled_residual import LEVEL, UNCALIBRATED, Standard
 
 N_LEVELS = 100
 

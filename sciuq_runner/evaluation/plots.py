@@ -12,11 +12,12 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED, Calibrator, Standard
+from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.evaluation import metrics
 from sciuq_runner.evaluation.results import Panels, Result
 from sciuq_runner.files import write_atomically
 from sciuq_runner.predict.out_of_distribution import EXPLAINED
+from sciuq_runner.predict.scaled_residual import LEVEL, UNCALIBRATED, Standard
 from sciuq_runner.seeds import stream
 
 # Okabe and Ito's palette: distinguishable with any colour vision, and in print

@@ -11,20 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from sciuq_runner import files
-from sciuq_runner.calibration.base import UNCALIBRATED, Calibrator, Standard, read_standard
+from sciuq_runner import files, layout
+from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.calibration.var import Var
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.evaluation import metrics
 from sciuq_runner.physics.problem import Array, QuantityData, Readings
 from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.predict.predictive import Predictive
+from sciuq_runner.predict.scaled_residual import UNCALIBRATED, Standard, read_calibrations
 from sciuq_runner.seeds import stream
 
-METRICS = "metrics.json"
 DEFAULT_MODEL = "bnn"  # goes without saying in titles and names
-PREDICTIONS, CALIBRATION, DISTRIBUTIONS = "predictions.npz", "calibration.json", "distributions.npz"
-RECALIBRATING = ".recalibrating"  # is there while a finished run gets another calibration
 
 INTERRUPTED = "interrupted"
 NOT_QUANTITIES = (
@@ -333,8 +331,8 @@ def collect(
 
 def write_results(folder: Path, results: Mapping[str, Result]) -> None:
     """Predictions and calibrated distributions of a run."""
-    files.write_npz(folder / PREDICTIONS, prediction_arrays(results))
-    files.write_json(folder / CALIBRATION, calibrations(results))
+    files.write_npz(folder / layout.PREDICTIONS, prediction_arrays(results))
+    files.write_json(folder / layout.CALIBRATION, calibrations(results))
 
 
 def prediction_arrays(results: Mapping[str, Result]) -> dict[str, Array]:
@@ -359,14 +357,14 @@ def study_calibrations(
 @contextmanager
 def recalibrating(folder: Path) -> Iterator[None]:
     """Mark a finished run while several of its files change; the mark stays if that does not come to its end."""
-    (folder / RECALIBRATING).touch()
+    (folder / layout.RECALIBRATING).touch()
     yield
-    (folder / RECALIBRATING).unlink(missing_ok=True)
+    (folder / layout.RECALIBRATING).unlink(missing_ok=True)
 
 
 def refuse_half_calibrated(folder: Path) -> None:
     """Files of two calibrations side by side are no result."""
-    if (folder / RECALIBRATING).exists():
+    if (folder / layout.RECALIBRATING).exists():
         raise ConfigError(f"{folder} was left in the middle of a new calibration: run sciuq-calibrate on it again.")
 
 
@@ -377,26 +375,15 @@ def calibrations(results: Mapping[str, Result]) -> dict[str, dict[str, object]]:
     }
 
 
-def read_calibrations(path: Path) -> dict[str, dict[str, Standard]]:
-    """Calibrated distributions of a run; empty where it has none."""
-    if not path.is_file():
-        return {}
-    try:
-        return {
-            name: {kind: read_standard(values) for kind, values in kinds.items()}
-            for name, kinds in files.read_json(path).items()
-        }
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path} holds no calibrated distributions ({first_line(error)}).") from error
-
-
 def read_results(folder: Path) -> dict[str, Result]:
     """What :func:`write_results` left in the folder of a finished run."""
-    path = folder / PREDICTIONS
+    path = folder / layout.PREDICTIONS
     if not path.is_file():
-        raise ConfigError(f"{folder} has no {PREDICTIONS}: name the folder of a finished run, or its id in MLflow.")
+        raise ConfigError(
+            f"{folder} has no {layout.PREDICTIONS}: name the folder of a finished run, or its id in MLflow."
+        )
     arrays = files.read_npz(path)
-    standards = read_calibrations(folder / CALIBRATION)
+    standards = read_calibrations(folder / layout.CALIBRATION)
     try:
         names = [str(name) for name in arrays["quantities"]]
         found = {name: _read(arrays, f"{name}_", standards.get(name, {})) for name in names}
@@ -444,14 +431,14 @@ def write_panels(folder: Path, panels: Panels) -> None:
     """Samples for the figure of learned scales, where any were learned."""
     if panels:
         flat = {f"{panel}/{label}": part for panel, parts in panels.items() for label, part in parts.items()}
-        files.write_npz(folder / DISTRIBUTIONS, {name: part.astype(np.float32) for name, part in flat.items()})
+        files.write_npz(folder / layout.DISTRIBUTIONS, {name: part.astype(np.float32) for name, part in flat.items()})
 
 
 def read_panels(folder: Path) -> Panels:
     """What :func:`write_panels` left; empty where nothing was learned."""
     panels: dict[str, dict[str, Array]] = {}
-    if (folder / DISTRIBUTIONS).is_file():
-        for name, part in files.read_npz(folder / DISTRIBUTIONS).items():
+    if (folder / layout.DISTRIBUTIONS).is_file():
+        for name, part in files.read_npz(folder / layout.DISTRIBUTIONS).items():
             panel, _, label = name.rpartition("/")
             panels.setdefault(panel, {})[label] = part
     return panels
@@ -459,7 +446,7 @@ def read_panels(folder: Path) -> Panels:
 
 def read_metrics(folder: Path) -> dict[str, Any]:
     """The metrics of a finished run, with all of its settings that calibration and figures need."""
-    path = folder / METRICS
+    path = folder / layout.METRICS
     known = files.read_json(path)
     files.require(known, {"config": dict}, path)
     files.require(known["config"], {"seed": int, **dict.fromkeys(("calibration", "choices", "problem"), dict)}, path)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner import locks as lock
 from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.models.base import BoundModel, Pretraining
@@ -19,8 +19,6 @@ from sciuq_runner.physics.problem import Array
 from sciuq_runner.training.loop import Loop
 
 log = logging.getLogger(__name__)
-
-LAST_GOOD, PRIOR = "last_good.safetensors", "prior.npz"
 
 
 class Archive(Protocol):
@@ -88,7 +86,7 @@ def pretrain(model: BoundModel, store: Store, folder: Path, loop: Loop) -> dict[
         numbers |= judged[0]
         arrays |= judged[1]
     if arrays:
-        files.write_npz(folder / PRIOR, arrays)
+        files.write_npz(folder / layout.PRIOR, arrays)
     return {**numbers, "reused": float(reused), "train_s": time.perf_counter() - started} if stages else {}
 
 
@@ -114,11 +112,11 @@ def keep_good(folder: Path, tensors: Mapping[str, Tensor]) -> str:
     """Keep the last good weights of a training that failed, if it had any; a sentence on where they are."""
     if not tensors:
         return "None of its weights were good yet: none are kept."
-    files.write_tensors(folder / LAST_GOOD, tensors)
-    return f"The last good weights are in {folder / LAST_GOOD}."
+    files.write_tensors(folder / layout.LAST_GOOD, tensors)
+    return f"The last good weights are in {folder / layout.LAST_GOOD}."
 
 
 def read_prior(folder: Path) -> dict[str, Array]:
     """Realisations of the learned prior beside historical ones; empty for runs without pre-training."""
-    path = folder / PRIOR
+    path = folder / layout.PRIOR
     return files.read_npz(path) if path.is_file() else {}

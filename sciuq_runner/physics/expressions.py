@@ -526,3 +526,10 @@ class _Parser:
         if not math.isfinite(value):
             self.fail_at("gives no finite number: check what it is applied to", token)
         self.steps[-arity:] = [Number(value)]
+
+
+REWRITE = (
+    "write log, sqrt, powers and quotients of an equation so that they are defined for every value of the network, "
+    "such as log(abs(u) + 0.01)."
+)
+"""What to try where :meth:`Target.undefined` names quantities."""

@@ -16,11 +16,9 @@ import numpy as np
 import torch
 from scipy.interpolate import RBFInterpolator
 
-from sciuq_runner import files
-from sciuq_runner.calibration.base import LEVEL, UNCALIBRATED
+from sciuq_runner import files, layout
 from sciuq_runner.config.environment import trusted
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.evaluation.results import CALIBRATION, read_calibrations
 from sciuq_runner.methods.base import Posterior, read_posterior
 from sciuq_runner.models.base import Model
 from sciuq_runner.models.operators import BoundOperatorModel
@@ -28,11 +26,10 @@ from sciuq_runner.physics.problem import Array, Problem
 from sciuq_runner.physics.standardisation import Transforms, pack, unpack
 from sciuq_runner.predict.out_of_distribution import DetectionSettings, Detector, make_prior
 from sciuq_runner.predict.predictive import Predictive, predict
+from sciuq_runner.predict.scaled_residual import LEVEL, UNCALIBRATED, read_calibrations
 from sciuq_runner.schema import Dtype, build, check, construct
 from sciuq_runner.target.density import Target
 
-SAMPLES, STATE = "samples.safetensors", "state.safetensors"
-THRESHOLDS, PRIOR = "thresholds.json", "inputs.safetensors"
 KEPT = {"problem": dict, "model": dict, "dtype": str}  # the settings that give samples their meaning
 
 
@@ -45,51 +42,51 @@ def save_emulator(
     detector: Detector | None = None,
 ) -> None:
     """Write everything that predictions at new points, and of new functions, need."""
-    files.write_json(folder / "config.json", {key: config[key] for key in (*KEPT, "detection") if key in config})
-    files.write_json(folder / CALIBRATION, calibrations)
-    files.write_tensors(folder / SAMPLES, *posterior.tensors())
+    files.write_json(folder / layout.MODEL_CONFIG, {key: config[key] for key in (*KEPT, "detection") if key in config})
+    files.write_json(folder / layout.CALIBRATION, calibrations)
+    files.write_tensors(folder / layout.SAMPLES, *posterior.tensors())
     if state := {**target.model.state(), **pack(target.transforms)}:
-        files.write_tensors(folder / STATE, state)
+        files.write_tensors(folder / layout.STATE, state)
     if detector is not None and detector.thresholds:
-        files.write_json(folder / THRESHOLDS, detector.thresholds)
+        files.write_json(folder / layout.THRESHOLDS, detector.thresholds)
         if detector.prior is not None:
-            files.write_tensors(folder / PRIOR, detector.prior.state())
+            files.write_tensors(folder / layout.INPUT_PRIOR, detector.prior.state())
 
 
 class Emulator:
     """Predictions with uncertainty at any points, from a saved model."""
 
     def __init__(self, folder: Path) -> None:
-        config = files.read_json(folder / "config.json")
-        files.require(config, KEPT, folder / "config.json")
+        config = files.read_json(folder / layout.MODEL_CONFIG)
+        files.require(config, KEPT, folder / layout.MODEL_CONFIG)
         dtype, trust = getattr(torch, check(config["dtype"], Dtype, "dtype")), trusted()
         self.problem = build(config["problem"], "problem", Problem, trust)  # type: ignore[type-abstract]
         model = build(config["model"], "model", Model, trust)  # type: ignore[type-abstract]
-        self.posterior = read_posterior(*files.read_tensors(folder / SAMPLES))
+        self.posterior = read_posterior(*files.read_tensors(folder / layout.SAMPLES))
         noise = self.problem.noise
         bound = model.bind(self.problem, noise)
         transforms: Transforms = {}
-        if (folder / STATE).is_file():
-            transforms, state = unpack(files.read_tensors(folder / STATE)[0])
+        if (folder / layout.STATE).is_file():
+            transforms, state = unpack(files.read_tensors(folder / layout.STATE)[0])
             bound.load_state(state)
         operator = self.problem.operator
         self.target = Target(bound, noise, {}, dtype=dtype, transforms=transforms, operator=operator)
         self.takes_functions = isinstance(bound, BoundOperatorModel)
         self.detector = self.read_detector(folder, config.get("detection", {}), trust)
         self.quantities = list(noise)
-        self.calibrations = read_calibrations(folder / CALIBRATION)
+        self.calibrations = read_calibrations(folder / layout.CALIBRATION)
 
     def read_detector(self, folder: Path, settings: Mapping[str, Any], trust: list[str]) -> Detector | None:
         """What scores new functions, where that was learned."""
-        if not self.takes_functions or not (folder / THRESHOLDS).is_file():
+        if not self.takes_functions or not (folder / layout.THRESHOLDS).is_file():
             return None
         chosen, transforms = construct(DetectionSettings, settings, "detection", trust), self.target.transforms
         assert self.target.operator is not None
         names = self.target.operator
         prior = make_prior(chosen, self.problem, transforms[names.input])
         if prior is not None:
-            prior.load_state(files.read_tensors(folder / PRIOR)[0])
-        thresholds = {name: float(value) for name, value in files.read_json(folder / THRESHOLDS).items()}
+            prior.load_state(files.read_tensors(folder / layout.INPUT_PRIOR)[0])
+        thresholds = {name: float(value) for name, value in files.read_json(folder / layout.THRESHOLDS).items()}
         found = Detector(chosen, self.problem, transforms[names.input], transforms.get(names.output), prior)
         found.thresholds = thresholds
         return found

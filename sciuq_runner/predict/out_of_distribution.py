@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
 from sciuq_runner.models.operator_fields import InputFunction
 from sciuq_runner.physics.problem import Array, Problem
@@ -22,7 +22,6 @@ from sciuq_runner.seeds import torch_stream
 from sciuq_runner.training.optimisers import AdamState, adam, cosine_cycles
 
 ScoreName = Literal["std", "residual", "gan_mse", "gan_nll"]
-DETECTION = "detection.npz"
 EXPLAINED = {
     "std": "ensemble std",
     "residual": "PDE residual",
@@ -150,5 +149,5 @@ def summarise(
 
 def read_detection(folder: Path) -> dict[str, Array]:
     """Scores of the test functions of a run; empty where there are none."""
-    path = folder / DETECTION
+    path = folder / layout.DETECTION
     return files.read_npz(path) if path.is_file() else {}

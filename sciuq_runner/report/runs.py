@@ -12,15 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sciuq_runner import layout
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.config.uris import hide_password, server_of
 from sciuq_runner.errors import ConfigError, first_line, nearest
-from sciuq_runner.evaluation.results import INTERRUPTED, RECALIBRATING
+from sciuq_runner.evaluation.results import INTERRUPTED
 from sciuq_runner.files import read_json
-from sciuq_runner.runs.resume import NAME as RESUME_NOTE
 from sciuq_runner.tracking.existing import existing_store
 from sciuq_runner.tracking.flat import MAX_PARAM, flatten_metrics, flatten_params
-from sciuq_runner.tracking.record import NAME as TRACKING_NOTE
 from sciuq_runner.tracking.record import read_record
 from sciuq_runner.tracking.tracker import Tracker
 
@@ -79,7 +78,7 @@ def in_folder(top: Path) -> list[Run]:
 def run_folders(top: Path) -> Iterator[Path]:
     """Folders of runs, finished or not, at or below ``top``."""
     for here, folders, files in os.walk(top):
-        if {"metrics.json", RESUME_NOTE} & set(files):
+        if {layout.METRICS, layout.RESUME} & set(files):
             folders.clear()
             yield Path(here)
         folders[:] = sorted(set(folders) - COPIES)
@@ -87,11 +86,11 @@ def run_folders(top: Path) -> Iterator[Path]:
 
 def read_folder(folder: Path) -> Run:
     """The run that left this folder."""
-    path, place = folder / "metrics.json", str(folder.resolve())
-    figures = partial(read_figures, folder / "figures")
+    path, place = folder / layout.METRICS, str(folder.resolve())
+    figures = partial(read_figures, folder / layout.FIGURES)
     if not path.is_file():
         return Run(folder.name, "UNFINISHED", {}, {}, folder.stat().st_mtime, figures, folder=place)
-    if (folder / RECALIBRATING).exists():
+    if (folder / layout.RECALIBRATING).exists():
         return Run(folder.name, "HALF CALIBRATED", {}, {}, path.stat().st_mtime, figures, folder=place)
     content = read_json(path)
     try:
@@ -108,7 +107,7 @@ def read_folder(folder: Path) -> Run:
     name = " ".join(part for part in parts if part)
     status = "KILLED" if stopped else FINISHED
     tags, started = {TAG: configuration_hash(config)}, path.stat().st_mtime
-    if (folder / TRACKING_NOTE).is_file():
+    if (folder / layout.TRACKING).is_file():
         record = read_record(folder)
         tags, started = {**record.tags, **tags}, min(record.started / 1000, started)  # written before its results
     file = partial(read_file, folder)
@@ -244,10 +243,10 @@ def find_file(client: Any, run_id: str, folder: Path, name: str) -> bytes | None
 def download_figures(client: Any, run_id: str) -> Figures:
     """The figures among the artifacts of a run; none, with a warning, where they cannot be had."""
     try:
-        if not client.list_artifacts(run_id, "figures"):
+        if not client.list_artifacts(run_id, layout.FIGURES):
             return {}
         with tempfile.TemporaryDirectory(prefix="sciuq_") as folder:
-            return read_figures(Path(client.download_artifacts(run_id, "figures", folder)))
+            return read_figures(Path(client.download_artifacts(run_id, layout.FIGURES, folder)))
     except Exception as error:  # a store of artifacts can fail in any way; the tables do not need it
         log.warning("The figures of run %s could not be read (%s).", run_id, reason(error))
         return {}

@@ -14,7 +14,8 @@ from typing import Literal, TypeVar
 
 import yaml
 
-from sciuq_runner.evaluation.results import CALIBRATION, PREDICTIONS, Result, read_results
+from sciuq_runner import layout
+from sciuq_runner.evaluation.results import Result, read_results
 from sciuq_runner.report.runs import FINISHED, Run
 from sciuq_runner.report.tables import by_number
 from sciuq_runner.reproduction.cells import Cell, Table
@@ -104,12 +105,12 @@ class Evidence:
 
 def predictions_of(run: Run) -> dict[str, Result]:
     """The predictions of a run, empty where its files are gone."""
-    files = {name: run.file(name) for name in (PREDICTIONS, CALIBRATION)}
+    files = {name: run.file(name) for name in (layout.PREDICTIONS, layout.CALIBRATION)}
     with tempfile.TemporaryDirectory(prefix="sciuq_") as folder:
         for name, content in files.items():
             if content is not None:
                 (Path(folder) / name).write_bytes(content)
-        return read_results(Path(folder)) if files[PREDICTIONS] is not None else {}
+        return read_results(Path(folder)) if files[layout.PREDICTIONS] is not None else {}
 
 
 def number(run: Run, metric: str) -> float | None:

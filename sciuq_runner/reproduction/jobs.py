@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
-from sciuq_runner.cli import help as help_text
+from sciuq_runner.config import choices
 from sciuq_runner.config.compose import compose, expand, plain, register_resolvers
 from sciuq_runner.config.configuration_hash import BOOKKEEPING, configuration_hash
 from sciuq_runner.errors import ConfigError, nearest
@@ -107,7 +107,7 @@ def same(a: str, b: str) -> bool:
 
 def presets() -> dict[str, str]:
     """The names of all presets, with what each is."""
-    found = dict(help_text.options(GROUP, None))
+    found = dict(choices.options(GROUP, None))
     return {name: found[name] for name in ORDER}
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.config.configuration_hash import BOOKKEEPING, COMMIT, TAG, configuration_hash
-from sciuq_runner.evaluation.results import METRICS, PREDICTIONS, prediction_arrays
+from sciuq_runner.evaluation.results import prediction_arrays
 from sciuq_runner.report.runs import Run, read_folder, run_folders
 from sciuq_runner.reproduction.evidence import predictions_of
 from sciuq_runner.reproduction.jobs import Job, jobs_of
@@ -65,23 +65,23 @@ def write(run: Run, place: Path, quantities: Sequence[str]) -> None:
     if not metrics or not predicted.keys() >= set(quantities):
         log.warning("%s is not kept: its files cannot be read, or are of another calibration.", run.name)
         return
-    for name in (METRICS, PREDICTIONS):
+    for name in (layout.METRICS, layout.PREDICTIONS):
         (place / name).unlink(missing_ok=True)
     metrics["config"] = without(metrics["config"], HERE)
     if predicted:
         # Calibrated distributions can be fitted again.
         arrays = prediction_arrays({name: replace(predicted[name], standards={}) for name in quantities})
-        files.write_npz(place / PREDICTIONS, {name: single(array) for name, array in arrays.items()})
+        files.write_npz(place / layout.PREDICTIONS, {name: single(array) for name, array in arrays.items()})
     tags = {key: run.tags[key] for key in TAGS if key in run.tags}
     params = {key: value for key, value in run.params.items() if key.partition(".")[0] not in HERE}
     Record(run.name, tags, params, round(1000 * run.started), status=FINISHED).write(place)
-    files.write_json(place / METRICS, metrics)
+    files.write_json(place / layout.METRICS, metrics)
 
 
 def metrics_of(run: Run) -> dict[str, Any]:
     """The content of ``metrics.json``; empty where it is gone, or is that of a later calibration."""
     try:
-        found: dict[str, Any] = json.loads(run.file(METRICS) or b"{}")
+        found: dict[str, Any] = json.loads(run.file(layout.METRICS) or b"{}")
         same = configuration_hash(without(found["config"], ("choices",))) == run.tags[TAG]
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}

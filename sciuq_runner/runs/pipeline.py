@@ -1,6 +1,7 @@
 """One run, from data to figures. Knows no Hydra and no MLflow; what it computed is in the run folder."""
 
 from __future__ import annotations
+from sciuq_runner import layout
 
 import logging
 import resource
@@ -20,11 +21,12 @@ from sciuq_runner.evaluation import metrics
 from sciuq_runner.config.build import CalibrationSettings, Run, prepare
 from sciuq_runner.training.autodiff import workers
 from sciuq_runner.evaluation.baselines import baselines
-from sciuq_runner.calibration.base import LEVEL, Calibrator
+from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.predict.scaled_residual import LEVEL
 from sciuq_runner.calibration.conformal import points_needed
-from sciuq_runner.predict.out_of_distribution import DETECTION, Detector, make_prior, read_detection, summarise
+from sciuq_runner.predict.out_of_distribution import Detector, make_prior, read_detection, summarise
 from sciuq_runner.evaluation.diagnostics import convergence, convergence_warnings
-from sciuq_runner.predict.emulator import SAMPLES, save_emulator
+from sciuq_runner.predict.emulator import save_emulator
 from sciuq_runner.evaluation.gold_standard import gold_standard
 from sciuq_runner.evaluation.prior_posterior import before_and_after, parameter_draws
 from sciuq_runner.training.loop import Loop
@@ -33,17 +35,7 @@ from sciuq_runner.methods.gp import GP
 from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict, predict_statistics, statistics
 from sciuq_runner.models.pretraining import Store, pretrain, read_prior
 from sciuq_runner.physics.problem import Array, Dataset, Parameter, QuantityData, Readings
-from sciuq_runner.evaluation.results import (
-    INTERRUPTED,
-    METRICS,
-    Result,
-    calibrations,
-    collect,
-    study_calibrations,
-    title_of,
-    write_panels,
-    write_results,
-)
+from sciuq_runner.evaluation.results import INTERRUPTED, Result, calibrations, collect, study_calibrations, title_of, write_panels, write_results
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target.density import Target
 
@@ -51,7 +43,6 @@ log = logging.getLogger(__name__)
 
 ALL_THREADS = torch.get_num_threads()  # before any run has changed it; respects OMP_NUM_THREADS
 N_SHOWN = 20  # training functions whose predictions are kept
-CHECKPOINT, PRETRAINED = "checkpoint.safetensors", "pretrained"
 
 
 @dataclass
@@ -73,14 +64,14 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     for sentence in run.problem.advice(dataset) if run.model.knows_units else ():
         log.warning(sentence)
 
-    store = store or Store(folder / PRETRAINED)
+    store = store or Store(folder / layout.PRETRAINED)
     pretrained = pretrain(target.model, store, folder, loop)
     detector = make_detector(run, target, dataset)
     if detector is not None and detector.prior is not None:
         pretrained |= pretrain(detector.prior, store, folder, loop)
     posterior = run.method.run(target, torch_stream(settings.seed, "method"), loop)
     trained = time.perf_counter()
-    files.write_tensors(folder / SAMPLES, *posterior.tensors())
+    files.write_tensors(folder / layout.SAMPLES, *posterior.tensors())
 
     tests = {name: data.test for name, data in dataset.items()}
     predictives = {
@@ -95,7 +86,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
         except ValueError as error:  # what was trained must not be lost
             log.warning("%s is not calibrated: %s", name, error)
     detection = {} if detector is None else detect(detector, target, posterior, dataset, predictives, folder)
-    save_emulator(folder / "model", run.config, target, posterior, calibrations(found), detector)
+    save_emulator(folder / layout.MODEL, run.config, target, posterior, calibrations(found), detector)
     gold = {} if isinstance(run.method, GP) else gold_standard(settings.gold, target, dataset, settings.seed)
     diagnostics, warnings = judge(target, posterior, predictives)
     cost = {
@@ -127,11 +118,11 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
 
             extras = read_prior(folder), read_detection(folder)
             parts = found, panels, run.calibrators, settings.seed, title_of(results), *extras
-            plots.draw_all(folder / "figures", *parts)
+            plots.draw_all(folder / layout.FIGURES, *parts)
     except Exception as error:  # a figure that cannot be drawn must not cost the results
         log.warning("A figure could not be drawn: %s", error)
     results[INTERRUPTED] = loop.interrupted
-    files.write_json(folder / METRICS, results)  # the last file: a folder that has it is complete
+    files.write_json(folder / layout.METRICS, results)  # the last file: a folder that has it is complete
     for warning in warnings:
         log.warning(warning)
     return Outcome(results, results[INTERRUPTED], validation_nll(target, posterior, dataset))
@@ -174,7 +165,7 @@ def detect(
     arrays |= {f"split_{split}": mask for split, mask in columns.items()}
     arrays |= {f"value_{split}": np.array(value) for split, value in values.items()}
     arrays |= {f"threshold_{key}": np.array(value) for key, value in detector.thresholds.items()}
-    files.write_npz(folder / DETECTION, {**arrays, "label": np.array(detector.problem.split_label)})
+    files.write_npz(folder / layout.DETECTION, {**arrays, "label": np.array(detector.problem.split_label)})
     return summarise(detector, scores, errors, columns)
 
 

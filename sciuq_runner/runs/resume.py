@@ -1,6 +1,7 @@
 """Going on with a run that was killed: what is kept in its folder from the first moment, and how it is found."""
 
 from __future__ import annotations
+from sciuq_runner import layout
 
 import argparse
 import hashlib
@@ -18,11 +19,10 @@ from sciuq_runner.physics.data_files import changed
 from sciuq_runner.config.environment import trusted
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.config.configuration_hash import configuration_hash
-from sciuq_runner.evaluation.results import INTERRUPTED, METRICS
+from sciuq_runner.evaluation.results import INTERRUPTED
 from sciuq_runner.schema import construct
 from sciuq_runner.config.uris import is_own
 
-NAME = "resume.json"
 PLACES = ("tracking.uri=", "tracking.artifacts=")
 
 
@@ -44,15 +44,15 @@ class Origin:
 
     def finished(self, folder: Path) -> bool:
         """Whether it came to its end, with all results in the folder; MLflow may have missed them (``sciuq-sync``)."""
-        return self.status == "FINISHED" and (folder / METRICS).is_file()
+        return self.status == "FINISHED" and (folder / layout.METRICS).is_file()
 
     def write(self, folder: Path) -> None:
-        files.write_json(folder / NAME, asdict(self))
+        files.write_json(folder / layout.RESUME, asdict(self))
 
 
 def has_all_results(folder: Path) -> bool:
     """Whether the results in a folder are those of all steps: a run that was stopped early has some, and can go on."""
-    path = folder / METRICS
+    path = folder / layout.METRICS
     return path.is_file() and not files.read_json(path).get(INTERRUPTED)
 
 
@@ -64,12 +64,12 @@ def digest(config: Mapping[str, Any], data: Mapping[str, str]) -> str:
 
 def read_origin(folder: Path) -> Origin | None:
     """The origin of a run folder, if one was written."""
-    path = folder / NAME
+    path = folder / layout.RESUME
     if not path.is_file():
         return None
     values = files.read_json(path)
     try:
-        return construct(Origin, values, NAME)
+        return construct(Origin, values, layout.RESUME)
     except ConfigError as error:
         raise ConfigError(f"{path} does not say how the run was started ({error}): start it anew.") from error
 
@@ -122,7 +122,7 @@ def refuse_commands(origin: Origin, name: str) -> None:
         if key == "trust" and any(module not in trusted() for module in listed(value)):
             raise ConfigError(f"resume={name} needs code of yours: add 'trust={value}' if you trust it.")
         if not re.fullmatch(r"[A-Za-z_][\w.@/-]*", key) or key.startswith(("hydra", "-")):
-            raise ConfigError(f"resume={name}: {NAME} says {text!r}, which no run leaves there: start it anew.")
+            raise ConfigError(f"resume={name}: {layout.RESUME} says {text!r}, which no run leaves there: start it anew.")
 
 
 def refuse_places(origin: Origin, name: str, given: Sequence[str]) -> None:
@@ -130,7 +130,7 @@ def refuse_places(origin: Origin, name: str, given: Sequence[str]) -> None:
     for text in origin.overrides:
         key, _, value = text.lstrip("+~").partition("=")
         if key.startswith("tracking") and not re.fullmatch(r"tracking=[\w/-]+|tracking\.\w+=[^{}$]*", text):
-            raise ConfigError(f"resume={name}: {NAME} says {text!r}, which no run leaves there: start it anew.")
+            raise ConfigError(f"resume={name}: {layout.RESUME} says {text!r}, which no run leaves there: start it anew.")
         known = key == "tracking.uri" and is_own(unquoted(value))
         if text.startswith(PLACES) and value != "null" and not known and not same(text, given):
             raise ConfigError(f"resume={name} sends its results elsewhere: add {shlex.quote(text)} if you want that.")

@@ -1,6 +1,7 @@
 """One run with its folder, its log and its place in MLflow."""
 
 from __future__ import annotations
+from sciuq_runner import layout
 
 import logging
 import os
@@ -23,12 +24,11 @@ from sciuq_runner.files import remove_partial
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, program
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.memory import is_shortage
-from sciuq_runner.runs.pipeline import CHECKPOINT, PRETRAINED, execute
+from sciuq_runner.runs.pipeline import execute
 from sciuq_runner.models.pretraining import Store
 from sciuq_runner.config.problem_files import original
 from sciuq_runner.tracking.record import Record, describe
-from sciuq_runner.evaluation.results import METRICS
-from sciuq_runner.runs.resume import NAME, Origin, digest, read_origin
+from sciuq_runner.runs.resume import Origin, digest, read_origin
 from sciuq_runner.runs.signals import stop_on_signal
 from sciuq_runner.tracking.failures import guarded
 from sciuq_runner.tracking.results import log_results
@@ -67,13 +67,13 @@ def work(
     built: Run, folder: Path, choices: dict[str, str], tracker: Tracker | None, origin: Origin
 ) -> tuple[int, float | None]:
     """Do the run under the eyes of MLflow and of the person at the terminal: exit status and validation score."""
-    loop = Loop(make_display(), folder / CHECKPOINT, built.settings.checkpoint_interval)
+    loop = Loop(make_display(), folder / layout.CHECKPOINT, built.settings.checkpoint_interval)
     status: Status = "FAILED"
     record = describe(built.config, choices, folder, program())
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
     known = earlier.mlflow_run if earlier is not None else None
     remove_partial(folder)
-    (folder / METRICS).unlink(missing_ok=True)  # until it has ended, there is no result
+    (folder / layout.METRICS).unlink(missing_ok=True)  # until it has ended, there is no result
     if tracker is not None:
         uri, parent = without_credentials(tracker.uri), os.environ.get(PARENT_VARIABLE) or None
         record = replace(record, uri=uri, experiment=tracker.experiment, parent=parent)
@@ -85,7 +85,7 @@ def work(
         record.write(folder)
         origin.write(folder)
         with stop_on_signal(loop.request_stop):
-            outcome = execute(built, folder, loop, choices, Store(Path(PRETRAINED), tracker))
+            outcome = execute(built, folder, loop, choices, Store(Path(layout.PRETRAINED), tracker))
             status = "KILLED" if outcome.interrupted else "FINISHED"
             if tracker is not None:
                 guarded(partial(log_results, tracker, outcome.metrics, folder), "store the results")
@@ -113,7 +113,7 @@ def work(
         with suppress(OSError):  # a full disk: the folder says that the run has not ended, which is true
             replace(record, status=status).write(folder)
         if tracker is not None:
-            guarded(partial(tracker.log_file, folder / "run.log"), "store the log")
+            guarded(partial(tracker.log_file, folder / layout.LOG), "store the log")
             guarded(partial(tracker.end, status), "close the run")
         with suppress(OSError):
             replace(origin, status=status).write(folder)
@@ -134,7 +134,7 @@ def open_run(tracker: Tracker, record: Record, known: str | None) -> None:
 
 def refuse_used(folder: Path) -> None:
     """A folder is for one run."""
-    if (folder / NAME).exists():
+    if (folder / layout.RESUME).exists():
         raise ConfigError(f"{folder} already holds a run: choose another folder, or resume={folder}.")
 
 

@@ -8,24 +8,24 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner import locks as lock
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.runs.pipeline import CHECKPOINT
-from sciuq_runner.runs.resume import NAME, Origin, read_origin
+from sciuq_runner.runs.resume import Origin, read_origin
 from sciuq_runner.tracking.failures import guarded
 from sciuq_runner.tracking.tracker import Tracker
 
 log = logging.getLogger(__name__)
 
-RECORD, SWEEP_LOCK = "sweep.json", "sweep.lock"
 
 Runs = dict[str, list[tuple[Path, Origin]]]  # by the hash of their configuration
 
 
 def find_sweep(root: Path, identity: list[str]) -> Path | None:
     """The folder of the newest sweep with the same settings."""
-    found = [path.parent for path in root.glob(f"*/{RECORD}") if files.read_json(path).get("settings") == identity]
+    found = [
+        path.parent for path in root.glob(f"*/{layout.SWEEP}") if files.read_json(path).get("settings") == identity
+    ]
     return max(found, key=lambda folder: folder.stat().st_mtime, default=None)
 
 
@@ -33,7 +33,7 @@ def find_sweep(root: Path, identity: list[str]) -> Path | None:
 def locked(folder: Path) -> Iterator[None]:
     """Nobody else works on this sweep; the lock ends with the process, however that ends."""
     try:
-        with lock.alone(folder / SWEEP_LOCK, wait=False):
+        with lock.alone(folder / layout.SWEEP_LOCK, wait=False):
             yield
     except lock.Busy as error:
         raise ConfigError(f"sweep.resume: {folder} is still at work in another process: wait for its end.") from error
@@ -50,22 +50,22 @@ def at_work(path: Path) -> bool:
 
 def close_dead(root: Path, tracker: Tracker) -> None:
     """Runs of sweeps whose process died are not running, whatever MLflow says."""
-    for path in root.glob(f"*/{RECORD}"):
+    for path in root.glob(f"*/{layout.SWEEP}"):
         folder, record = path.parent, files.read_json(path)
-        if record.get("status") == "RUNNING" and not at_work(folder / SWEEP_LOCK):
+        if record.get("status") == "RUNNING" and not at_work(folder / layout.SWEEP_LOCK):
             guarded(partial(tracker.close_sweep, folder, is_alive), "close the runs of a dead sweep")
             files.write_json(path, {**record, "status": "KILLED"})
 
 
 def is_alive(folder: str) -> bool:
     """Whether the job of this folder is at work, here or on another machine that shares the folder."""
-    return bool(folder) and (Path(folder) / lock.NAME).exists() and at_work(Path(folder) / lock.NAME)
+    return bool(folder) and (Path(folder) / layout.LOCK).exists() and at_work(Path(folder) / layout.LOCK)
 
 
 def index(root: Path) -> Runs:
     """Runs below a folder by the hash of their configuration; the most promising to go on with comes last."""
     found: Runs = {}
-    for path in [*root.glob(f"*/{NAME}"), *root.glob(f"*/*/{NAME}")]:
+    for path in [*root.glob(f"*/{layout.RESUME}"), *root.glob(f"*/*/{layout.RESUME}")]:
         try:
             origin = read_origin(path.parent)
         except ConfigError as error:
@@ -74,7 +74,7 @@ def index(root: Path) -> Runs:
         if origin is not None and origin.digest:
             found.setdefault(origin.digest, []).append((path.parent.absolute(), origin))
     for runs in found.values():
-        runs.sort(key=lambda run: ((run[0] / CHECKPOINT).exists(), (run[0] / NAME).stat().st_mtime))
+        runs.sort(key=lambda run: ((run[0] / layout.CHECKPOINT).exists(), (run[0] / layout.RESUME).stat().st_mtime))
     return found
 
 

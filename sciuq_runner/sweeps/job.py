@@ -16,14 +16,14 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
+from sciuq_runner import layout
 from sciuq_runner.config.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, beside_others
 from sciuq_runner.errors import FAILED, INTERRUPTED, OK, first_line
-from sciuq_runner.locks import NAME, alone
+from sciuq_runner.locks import alone
 from sciuq_runner.runs.resume import read_origin
 from sciuq_runner.runs.signals import STOPPABLE
 from sciuq_runner.sweeps.notes import BEGINNING, Note, leave, stop_wanted
 
-TRACEBACK = "traceback.txt"
 INTERVAL = 0.5  # seconds between two looks at the sweep
 
 _ORPHANAGE: list[threading.Thread] = []  # the thread of this process that looks after its parent
@@ -46,8 +46,8 @@ def job(cfg: Any) -> float | None:
             status = INTERRUPTED
         except Exception as error:  # a mistake of ours: the others go on
             with suppress(OSError):
-                (folder / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
-            log.error("%s: %s (see %s)", type(error).__name__, first_line(error), folder / TRACEBACK)
+                (folder / layout.TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
+            log.error("%s: %s (see %s)", type(error).__name__, first_line(error), folder / layout.TRACEBACK)
     Note(str(folder), status, errors[-1] if errors else "", score).leave()
     if status == INTERRUPTED and not beside_others():
         raise KeyboardInterrupt  # the person wants the sweep to end, not one job of it
@@ -58,7 +58,7 @@ def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
     from sciuq_runner.runs.runner import perform  # heavy: if it fails here, the job says so and the others go on
 
-    with alone(folder / NAME):
+    with alone(folder / layout.LOCK):
         if stop_wanted():
             return INTERRUPTED, None
         before = read_origin(folder)

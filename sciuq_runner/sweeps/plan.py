@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.config.compose import quote
 from sciuq_runner.config.environment import RESUME_VARIABLE
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.runs.resume import NAME
 from sciuq_runner.sweeps.earlier import Runs
 
 
@@ -56,7 +55,7 @@ class Plan:
                 return Planned(number, overrides, folder, done=True)
         taken = {item.folder for item in self.jobs}
         begun = [folder for folder, _ in found if folder not in taken]
-        if not begun and (own in taken or (own / NAME).exists()):  # of another configuration
+        if not begun and (own in taken or (own / layout.RESUME).exists()):  # of another configuration
             own = self.folder / f"{number}_{secrets.token_hex(4)}"
         folder = begun[-1] if begun else own
         try:

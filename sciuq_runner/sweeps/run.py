@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.config.environment import NOTES_VARIABLE, PARENT_VARIABLE
-from sciuq_runner.runs.console import print_sweep
 from sciuq_runner.runs.signals import stop_on_signal
-from sciuq_runner.sweeps.earlier import RECORD, close_dead, find_sweep, is_alive, locked
+from sciuq_runner.sweeps.console import print_sweep
+from sciuq_runner.sweeps.earlier import close_dead, find_sweep, is_alive, locked
 from sciuq_runner.sweeps.notes import STOP
 from sciuq_runner.sweeps.settings import identity_of, sweep_settings
 from sciuq_runner.sweeps.sweep import Sweep
@@ -34,7 +34,7 @@ def run_sweep(parsed: argparse.Namespace, tracker: Tracker | None) -> int:
     with locked(folder), notes_in(folder) as notes:
         if resume and tracker is not None:
             close_dead(fresh.parent, tracker)
-        files.write_json(folder / RECORD, {"settings": identity, "status": "RUNNING", "jobs": []})
+        files.write_json(folder / layout.SWEEP, {"settings": identity, "status": "RUNNING", "jobs": []})
         sweep = Sweep(parsed, folder, notes, fresh.parent if resume else None)
         try:
             with parent_run(tracker, parsed.overrides, sweep), stop_on_signal((notes / STOP).touch):
@@ -45,7 +45,7 @@ def run_sweep(parsed: argparse.Namespace, tracker: Tracker | None) -> int:
                 print_sweep(rows, folder, tracker.ui_command if tracker else None, sweep.best())
             record = {"settings": identity, "status": sweep.status_name(), "jobs": [asdict(row) for row in rows]}
             with suppress(OSError):  # a full disk: the table has been shown, and every job has its folder
-                files.write_json(folder / RECORD, record)
+                files.write_json(folder / layout.SWEEP, record)
         return sweep.exit_status()
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.errors import INTERRUPTED, OK
-from sciuq_runner.evaluation.results import METRICS, NOT_QUANTITIES
+from sciuq_runner.evaluation.results import NOT_QUANTITIES
 from sciuq_runner.sweeps.earlier import origin_of
 from sciuq_runner.sweeps.notes import Note
 from sciuq_runner.sweeps.outcomes import Outcomes
@@ -50,7 +50,7 @@ def make_row(item: Planned, note: Note, shared: set[str], tracker: Tracker | Non
 
 def headline(folder: Path) -> tuple[str, float | None]:
     """The first error that metrics.json names, with its name in MLflow."""
-    path = folder / METRICS
+    path = folder / layout.METRICS
     for quantity, splits in files.read_json(path).items() if path.is_file() else ():
         for split, values in splits.items() if quantity not in NOT_QUANTITIES else ():
             if "rl2e" in values:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.physics.expressions import REWRITE
 from sciuq_runner.physics.problem import Array, Dataset, QuantityData
-from sciuq_runner.target.density import REWRITE, Target
+from sciuq_runner.target.density import Target
 
 N_DRAWS, SPREAD = 4, 0.3
 """Networks that are asked where methods start, and as many with other weights, so far from these: at the start they are

@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 from sciuq_runner.errors import RunError
 from sciuq_runner.models.base import BoundModel
 from sciuq_runner.models.operators import BoundOperatorModel
+from sciuq_runner.physics.expressions import REWRITE
 from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Operator, Readings
 from sciuq_runner.physics.standardisation import Transforms
 
@@ -30,12 +31,6 @@ its calls, and what it holds still fits into the caches."""
 
 REPEATED = 0.05
 """The share of all points by which pieces may add to the work, because some readings are in each."""
-
-REWRITE = (
-    "write log, sqrt, powers and quotients of an equation so that they are defined for every value of the network, "
-    "such as log(abs(u) + 0.01)."
-)
-"""What to try where :meth:`Target.undefined` names quantities."""
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import DEFAULT_MODEL, INTERRUPTED, METRICS, read_metrics
+from sciuq_runner.evaluation.results import DEFAULT_MODEL, INTERRUPTED, read_metrics
 from sciuq_runner.schema import construct
 from sciuq_runner.tracking.flat import MAX_PARAM, flatten_params
 
-NAME = "tracking.json"
 RUNNING, FINISHED, KILLED = "RUNNING", "FINISHED", "KILLED"
 
 
@@ -34,7 +33,7 @@ class Record:
     status: str = RUNNING
 
     def write(self, folder: Path) -> None:
-        files.write_json(folder / NAME, asdict(self))
+        files.write_json(folder / layout.TRACKING, asdict(self))
 
 
 def describe(
@@ -53,11 +52,11 @@ def describe(
 def read_record(folder: Path) -> Record:
     """The record of a run that has ended; made from its metrics where a run without MLflow of an earlier version left
     none."""
-    path, finished = folder / NAME, (folder / METRICS).is_file()
+    path, finished = folder / layout.TRACKING, (folder / layout.METRICS).is_file()
     if path.is_file():
         values = files.read_json(path)
         try:
-            record = construct(Record, values, NAME)
+            record = construct(Record, values, layout.TRACKING)
         except ConfigError as error:
             raise ConfigError(f"{path} does not describe a run ({error}): it is damaged.") from error
     elif finished:
@@ -65,7 +64,9 @@ def read_record(folder: Path) -> Record:
         config = {key: value for key, value in known["config"].items() if key != "choices"}
         record = describe(config, known["config"]["choices"], folder.resolve())
     else:
-        raise ConfigError(f"{folder} is not the folder of a run: it has neither {NAME} nor {METRICS}.")
+        raise ConfigError(
+            f"{folder} is not the folder of a run: it has neither {layout.TRACKING} nor {layout.METRICS}."
+        )
     if record.status != RUNNING:
         return record
     if not finished:

@@ -8,23 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sciuq_runner import __version__
+from sciuq_runner import __version__, layout
 from sciuq_runner.tracking.failures import is_missing
 from sciuq_runner.tracking.flat import flatten_metrics
 from sciuq_runner.tracking.tracker import Tracker
-
-OUTPUTS = (
-    "predictions.npz",
-    "calibration.json",
-    "distributions.npz",
-    "prior.npz",
-    "detection.npz",
-    "samples.safetensors",
-    "run.log",
-    "figures",
-    ".hydra",
-    "metrics.json",  # the last: where it is, all others are
-)
 
 
 def log_results(tracker: Tracker, metrics: Mapping[str, Any], folder: Path) -> tuple[int, int, bool]:
@@ -49,9 +36,9 @@ def log_results(tracker: Tracker, metrics: Mapping[str, Any], folder: Path) -> t
     files = {name: path for name, path in own.items() if there.get(name.as_posix()) != path.stat().st_size}
     for name, path in files.items():
         tracker.client.log_artifact(tracker.run_id, str(path), "" if name.parent == Path() else name.parent.as_posix())
-    new_model = (folder / "model").is_dir() and not has_model(tracker, known)
+    new_model = (folder / layout.MODEL).is_dir() and not has_model(tracker, known)
     if new_model:
-        log_model(tracker, folder / "model")
+        log_model(tracker, folder / layout.MODEL)
     return len(numbers), len(files), new_model
 
 
@@ -59,7 +46,7 @@ def is_complete(tracker: Tracker, run: Any, status: str, with_results: bool) -> 
     """Whether all of a run arrived: that it ended, and its results, if it has any."""
     if run.info.status != status:
         return False
-    return not with_results or ("metrics.json" in artifacts(tracker) and has_model(tracker, run))
+    return not with_results or (layout.METRICS in artifacts(tracker) and has_model(tracker, run))
 
 
 def artifacts(tracker: Tracker, below: str | None = None) -> dict[str, int | None]:
@@ -105,7 +92,7 @@ def log_model(tracker: Tracker, folder: Path) -> None:
     try:
         with mlflow.start_run(run_id=tracker.run_id):
             mlflow.pyfunc.log_model(
-                name="model",
+                name=layout.MODEL,
                 loader_module="sciuq_runner.pyfunc",
                 data_path=str(folder),
                 signature=signature(folder),
@@ -119,7 +106,7 @@ def log_model(tracker: Tracker, folder: Path) -> None:
 
 def outputs(folder: Path) -> list[Path]:
     """The files of a run folder that belong into MLflow."""
-    found = [folder / name for name in OUTPUTS]
+    found = [folder / name for name in layout.ARTIFACTS]
     return [
         path
         for item in found

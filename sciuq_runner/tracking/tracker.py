@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from sciuq_runner import layout
 from sciuq_runner.config.build import TrackingSettings
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, program
 from sciuq_runner.config.environment import PARENT_VARIABLE
@@ -19,7 +20,7 @@ from sciuq_runner.tracking.failures import guarded, is_missing
 from sciuq_runner.tracking.flat import MAX_PARAM
 
 SWEEP_FOLDER = "sweep_folder"  # a tag
-PRETRAINED, KEPT = "pretrained", "kept"  # a folder of artifacts and the start of tags, and their value
+KEPT = "kept"  # a folder of artifacts and the start of tags, and their value
 PAGE = 1000  # runs that are asked for at once
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
@@ -120,8 +121,10 @@ class Tracker(Experiment):
 
         def keep() -> None:
             assert self.run_id is not None
-            self.client.log_artifact(self.run_id, str(path), PRETRAINED)
-            self.client.set_tag(self.run_id, f"{PRETRAINED}.{key}", KEPT)  # a run may have several: one tag for each
+            self.client.log_artifact(self.run_id, str(path), layout.PRETRAINED)
+            self.client.set_tag(
+                self.run_id, f"{layout.PRETRAINED}.{key}", KEPT
+            )  # a run may have several: one tag for each
 
         guarded(keep, "keep what was pre-trained")
 
@@ -130,11 +133,13 @@ class Tracker(Experiment):
         found: list[Path] = []
 
         def find() -> None:
-            runs = self.tagged(f"{PRETRAINED}.{key}", KEPT) or self.tagged(PRETRAINED, key)  # of earlier versions
+            runs = self.tagged(f"{layout.PRETRAINED}.{key}", KEPT) or self.tagged(
+                layout.PRETRAINED, key
+            )  # of earlier versions
             if runs:
                 name = f"{key}.safetensors"
                 with tempfile.TemporaryDirectory() as temporary:
-                    here = self.client.download_artifacts(runs[0].info.run_id, f"{PRETRAINED}/{name}", temporary)
+                    here = self.client.download_artifacts(runs[0].info.run_id, f"{layout.PRETRAINED}/{name}", temporary)
                     write_atomically(folder / name, lambda target: shutil.copyfile(here, target))
                 found.append(folder / name)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
-from sciuq_runner.target.density import REWRITE
+from sciuq_runner.physics.expressions import REWRITE
 from sciuq_runner.training.autodiff import MaybeCompiled, pick, repeat, value_and_grad
 from sciuq_runner.training.loop import Loop
 

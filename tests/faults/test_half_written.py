@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sciuq_runner import layout
 from sciuq_runner.cli.tools import calibrate, plot, predict
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.gold_standard import read_run
-from sciuq_runner.evaluation.results import RECALIBRATING
 from sciuq_runner.report.runs import read_folder
 from tests.faults.conftest import copy
 
@@ -67,7 +67,7 @@ def test_a_calibration_that_was_killed_is_no_result_until_it_is_done_again(finis
     with pytest.raises(SystemExit) as caught:
         calibrate([str(folder), "calibration=cdf"])
     assert caught.value.code == 0
-    assert not (folder / RECALIBRATING).exists()
+    assert not (folder / layout.RECALIBRATING).exists()
     assert read_folder(folder).status == "FINISHED"
 
 

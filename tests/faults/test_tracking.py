@@ -21,11 +21,10 @@ import torch
 from mlflow import MlflowClient
 from sqlalchemy import text
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.cli.sync import main as sync
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.gold_standard import read_run
-from sciuq_runner.evaluation.results import RECALIBRATING
 from sciuq_runner.models.pretraining import Store
 from sciuq_runner.report.runs import read_folder
 from sciuq_runner.tracking.experiment import PATIENCE
@@ -233,7 +232,7 @@ def test_runs_are_uploaded_once_and_half_runs_never(finished, tmp_path, capsys, 
     (tmp_path / "died" / "metrics.json").unlink()
     note = json.loads((tmp_path / "died" / "tracking.json").read_text())
     (tmp_path / "died" / "tracking.json").write_text(json.dumps({**note, "status": "RUNNING"}))
-    (tmp_path / "calibrating" / RECALIBRATING).touch()
+    (tmp_path / "calibrating" / layout.RECALIBRATING).touch()
     said = failed_sync(["."], capsys)
     count = len(flatten_metrics(json.loads((tmp_path / "complete" / "metrics.json").read_text())))
     assert count > 40

@@ -12,7 +12,7 @@ from sciuq_runner.problems.spde import SPDE
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from sciuq_runner import files
+from sciuq_runner import files, layout
 from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError, RunError
@@ -23,7 +23,6 @@ from sciuq_runner.models.gan_fp import BoundGenerators, Samples
 from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.models.pi_gan import PIGAN, BoundPIGAN
-from sciuq_runner.models.pretraining import LAST_GOOD
 from sciuq_runner.physics.problem import Noise, Readings
 from sciuq_runner.seeds import stream
 from sciuq_runner.target.density import Target
@@ -156,12 +155,14 @@ def test_a_pi_gan_that_fails_keeps_its_last_good_members(tmp_path, monkeypatch, 
         "made",
         lambda *inputs: good(*inputs) * (factor if loop.done.get("training", 0) >= start else 1.0),
     )
-    kept = f"The last good weights are in {tmp_path / LAST_GOOD}" if start else "None of its weights were good yet"
+    kept = (
+        f"The last good weights are in {tmp_path / layout.LAST_GOOD}" if start else "None of its weights were good yet"
+    )
     with pytest.raises(RunError, match=f"{said}.* {kept}"):
         DEns(n_members=2).run(target, torch.Generator().manual_seed(0), loop)
-    assert (tmp_path / LAST_GOOD).exists() == bool(start)
+    assert (tmp_path / layout.LAST_GOOD).exists() == bool(start)
     if start:
-        found = files.read_tensors(tmp_path / LAST_GOOD)[0]
+        found = files.read_tensors(tmp_path / layout.LAST_GOOD)[0]
         again.load_state(found)
         assert again.physics.units == model.physics.units
         assert torch.isfinite(again.observe(found["theta"], "u", torch.zeros(1, 1))).all()

@@ -123,7 +123,7 @@ def log_run(
 def report(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Start the real program."""
     return subprocess.run(
-        [sys.executable, "-m", "sciuq_runner.report", *arguments],
+        [sys.executable, "-m", "sciuq_runner.cli.report", *arguments],
         cwd=folder,
         env=environment(),
         capture_output=True,

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sciuq_runner.report import main
+from sciuq_runner.cli.report import main
 from tests.report.conftest import leave_folder, report, results
 
 
@@ -76,7 +76,7 @@ def test_mistakes_end_in_one_sentence_and_leave_nothing(store, tmp_path, monkeyp
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys; from sciuq_runner.report import main\n"
+        "import sys; from sciuq_runner.cli.report import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'torch', 'mlflow', 'hydra', 'matplotlib', 'PIL', 'rich', 'numpy'} & set(sys.modules)\n"

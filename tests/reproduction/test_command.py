@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner import reproduction
+from sciuq_runner import layout, reproduction
+from sciuq_runner.cli.reproduce import main, parse
 from sciuq_runner.config.configuration_hash import TAG
-from sciuq_runner.locks import NAME as LOCKED
 from sciuq_runner.locks import alone
-from sciuq_runner.reproduction import Step, group_of, main, parse, plan, task_of
 from sciuq_runner.reproduction.costs import START, expected, guess, measured, spoken, steps
 from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets
 from sciuq_runner.reproduction.kept import kept_runs
+from sciuq_runner.reproduction.steps import Step, group_of, plan, task_of
 from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import environment
 from tests.reproduction.conftest import fake_run
@@ -81,7 +81,7 @@ def test_what_was_run_is_not_run_again_and_failures_are_listed_at_the_end(here, 
             report(task)
         return True
 
-    monkeypatch.setattr("sciuq_runner.reproduction.work.work", work)
+    monkeypatch.setattr("sciuq_runner.reproduction.processes.work", work)
     assert call(*FORWARD, "--jobs", "2") == 1
     assert seen == [[*second.arguments(0), "threads=1"]]
     said = capsys.readouterr().out
@@ -105,7 +105,7 @@ def test_a_run_that_has_not_ended_goes_on_unless_a_process_is_at_work_on_it(tmp_
 
     for status in ("KILLED", "FAILED", "RUNNING"):  # called running by MLflow, it may have died without a word
         assert (step(status).folder, step(status).refusal) == (str(tmp_path), "")
-    with alone(tmp_path / LOCKED):
+    with alone(tmp_path / layout.LOCK):
         assert (step("RUNNING").folder, step("RUNNING").refusal) == ("", "another process is at work on it")
     fresh = plan([job], 1, [])[0]
     assert task_of(fresh, 1).arguments == job.arguments(0)
@@ -255,7 +255,7 @@ def test_a_store_that_cannot_be_read_is_a_sentence(here, capsys, monkeypatch):
 
 
 def test_a_stop_is_said_and_has_its_status(here, capsys, monkeypatch):
-    monkeypatch.setattr("sciuq_runner.reproduction.work.work", lambda *_: False)
+    monkeypatch.setattr("sciuq_runner.reproduction.processes.work", lambda *_: False)
     assert call(*FORWARD) == 130
     assert "The same command goes on from here." in capsys.readouterr().out
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sciuq_runner import layout
 from sciuq_runner.config.configuration_hash import COMMIT, RUN_FOLDER
-from sciuq_runner.evaluation.results import METRICS, PREDICTIONS, Held, Result, read_results, write_results
+from sciuq_runner.evaluation.results import Held, Result, read_results, write_results
 from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction import page
 from sciuq_runner.reproduction.comparison import build
@@ -35,7 +36,7 @@ def finished(job: Job, folder: Path, seed: int = 0, started: float = 1000.0) -> 
     folder.mkdir()
     config = {**job.config, "seed": seed, "tracking": {"artifacts": PLACE}, "trust": [PLACE]}
     content = {"u": {"id": {"rl2e": started}}, "config": {**config, "choices": {"fidelity": job.fidelity}}}
-    (folder / METRICS).write_text(json.dumps(content))
+    (folder / layout.METRICS).write_text(json.dumps(content))
     write_results(folder, {"u": result()})
     run = fake_run(job, seed, {"u/id/rl2e": started}, tracking__artifacts=PLACE, trust=PLACE)
     tags = {**run.tags, RUN_FOLDER: PLACE, "mlflow.source.name": PLACE, "mine": PLACE, COMMIT: "abc"}
@@ -61,7 +62,7 @@ def test_the_last_run_of_a_job_is_kept_without_places_and_with_what_is_read_of_i
     found = {run.metrics["u/id/rl2e"]: run for run in kept_runs(folder)}
     assert set(found) == {1000.0, 2000.0}
     assert found[2000.0].tags[COMMIT] == "abc"
-    assert found[2000.0].file(PREDICTIONS) is None
+    assert found[2000.0].file(layout.PREDICTIONS) is None
     (predicted,) = Evidence(list(found.values()), "smoke").results("network_size", *with_arrays.choices)
     np.testing.assert_allclose(predicted["u"].mean, result().mean, rtol=1e-6)
     assert predicted["u"].mean.dtype == np.float32
@@ -88,9 +89,9 @@ def test_only_whole_runs_with_the_present_settings_are_kept(tmp_path, caplog):
     keep([replace(run, status="KILLED"), run], [other], tmp_path / "kept")
     keep([replace(run, status="KILLED")], [job], tmp_path / "kept")
     assert not caplog.text
-    content = json.loads((tmp_path / "a" / METRICS).read_text())
+    content = json.loads((tmp_path / "a" / layout.METRICS).read_text())
     content["config"]["calibration"] = {"by": {}, "n": 7}  # calibrated anew since
-    (tmp_path / "a" / METRICS).write_text(json.dumps(content))
+    (tmp_path / "a" / layout.METRICS).write_text(json.dumps(content))
     for damaged in (run, replace(run, file=lambda name: b"{"), replace(run, file=lambda name: None)):
         keep([damaged], [job], tmp_path / "kept")
         assert "is not kept" in caplog.text

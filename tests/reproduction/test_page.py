@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from sciuq_runner.cli.report import beside_the_paper, main, parse
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.report import beside_the_paper, main, parse
 from sciuq_runner.reproduction import comparison, figures, page
 from sciuq_runner.reproduction.comparison import Paper, build, first_of
 from sciuq_runner.reproduction.jobs import ORDER, jobs

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner.reproduction import work
-from sciuq_runner.reproduction.work import Task
+from sciuq_runner.reproduction import processes as work
+from sciuq_runner.reproduction.processes import Task
 
 
 @pytest.fixture(autouse=True)

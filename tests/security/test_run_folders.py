@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from sciuq_runner import files
+from sciuq_runner.cli.report import main as report
 from sciuq_runner.cli.sync import main as sync
 from sciuq_runner.cli.tools import calibrate, plot, predict
 from sciuq_runner.models.pretraining import Store
-from sciuq_runner.report import main as report
 from sciuq_runner.runs.resume import Origin
 from sciuq_runner.sweeps.plan import Plan, Planned
 from sciuq_runner.tracking.tracker import Tracker

@@ -1,0 +1,147 @@
+"""``sciuq-reproduce``: the paper once more, job by job, from where it was left."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sciuq_runner.cli.common import Parser, conclude
+from sciuq_runner.errors import FAILED, INTERRUPTED, ConfigError
+
+if TYPE_CHECKING:  # --help answers at once
+    from sciuq_runner.reproduction.processes import Task
+from sciuq_runner.reproduction.steps import (
+    EXPERIMENT,
+    Step,
+    group_of,
+    plan,
+    recorded,
+    require_writable,
+    save_finished,
+    task_of,
+)
+
+LOGS, LOCK = Path("reproduce_failed"), ".sciuq-reproduce.lock"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``sciuq-reproduce``."""
+    conclude("sciuq-reproduce", lambda: run(parse(sys.argv[1:] if argv is None else argv)))
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = Parser(
+        prog="sciuq-reproduce",
+        allow_abbrev=False,
+        description="Run the experiments of the paper: those named, or all. What MLflow holds already is not run "
+        "again, so that it can be stopped (Ctrl-C) and started again at any time. sciuq-report --paper then shows the "
+        "results beside the paper's.",
+    )
+    parser.add_argument("names", metavar="NAME", nargs="*", help="presets of experiment=paper/NAME (all)")
+    parser.add_argument(
+        "--seeds", metavar="N", type=int, help="seeds 0 to N - 1 of every job (those of its preset; 1 if not paper)"
+    )
+    parser.add_argument("--fidelity", choices=("smoke", "quick", "paper"), default="quick", help="step counts (quick)")
+    parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (2, or 1 on a single core)")
+    parser.add_argument(
+        "--keep",
+        metavar="FOLDER",
+        type=Path,
+        help="a folder for small copies of finished runs, made to stay beside a report; what it holds is not run again",
+    )
+    parser.add_argument("--list", action="store_true", help="show the names and stop")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be run and stop")
+    options = parser.parse_args(arguments)
+    for name in ("seeds", "jobs"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ConfigError(f"--{name} {getattr(options, name)} should be at least 1.")
+    if options.fidelity != "paper":
+        options.seeds = options.seeds or 1
+    options.jobs = options.jobs or min(2, os.cpu_count() or 1)
+    return options
+
+
+def run(options: argparse.Namespace) -> None:
+    """Say what there is to do, and do it."""
+    from sciuq_runner.locks import Busy, alone
+    from sciuq_runner.reproduction.jobs import check_names, jobs, presets
+    from sciuq_runner.reproduction.kept import kept_runs
+    from sciuq_runner.tracking.tracker import Tracker
+
+    names = check_names(options.names)
+    if options.list:
+        width = max(map(len, names))
+        print("\n".join(f"{name.ljust(width)}  {presets()[name]}" for name in names))
+        return
+    found, runs = jobs(names, options.fidelity), recorded()
+    save = partial(save_finished, found, options.keep)
+    if options.keep and not options.dry_run:
+        require_writable(options.keep)
+        save(runs)
+    steps = plan(found, options.seeds, runs + (kept_runs(options.keep) if options.keep else []))
+    describe(steps, options)
+    left = [step for step in steps if not step.done and not step.refusal]
+    if options.dry_run or not left:
+        return
+    Tracker(os.environ.get("MLFLOW_TRACKING_URI"), EXPERIMENT, Path.cwd()).connect()  # once, before jobs race for it
+    try:
+        with alone(Path(LOCK), wait=False):
+            perform(left, [step for step in steps if step.done], options.jobs, save)
+    except Busy as error:
+        raise ConfigError(f"another sciuq-reproduce is at work in {Path.cwd()}: wait for it, or stop it.") from error
+
+
+def describe(steps: Sequence[Step], options: argparse.Namespace) -> None:
+    """What there is to do, what is there already, and how long it will take."""
+    from sciuq_runner.reproduction.costs import spoken
+
+    for step in steps:
+        time_needed = "time unknown" if step.seconds is None else f"about {spoken(step.seconds)}"
+        time_needed += ", a guess" if step.guessed and step.seconds is not None else ""
+        state = "done" if step.done else step.refusal or ("goes on, " if step.folder else "") + time_needed
+        print(f"{step.name}: {state}")
+    left = [step for step in steps if not step.done and not step.refusal]
+    times = [step.seconds for step in left if step.seconds is not None]
+    done, guessed = sum(step.done for step in steps), sum(step.guessed for step in left)
+    needed = f"about {spoken(sum(times) / options.jobs)} with {options.jobs} at a time"
+    needed += f", in which the time of {guessed} is a guess from others like them" if guessed else ""
+    print(
+        f"{len(steps)} runs at {options.fidelity} fidelity, {done} done, {len(left)} to do: "
+        f"{needed if len(times) == len(left) else 'time unknown'}."
+    )
+
+
+def perform(left: Sequence[Step], done: Sequence[Step], n_jobs: int, save: Callable[[], None]) -> None:
+    """Run what is left, and ``save`` every end; ends the program with the status that tells how that went."""
+    from sciuq_runner.reproduction.costs import spoken
+    from sciuq_runner.reproduction.processes import work
+
+    tasks = [task_of(step, n_jobs) for step in left]
+    ended: list[Task] = []
+
+    def report(task: Task) -> None:
+        ended.append(task)
+        state = f"FAILED: {task.message}" if task.status else f"done in {spoken(task.seconds)}"
+        print(f"[{len(ended)}/{len(tasks)}] {task.name}: {state}", flush=True)
+        save()
+
+    complete = work(tasks, n_jobs, report, LOGS, {group_of(step.job) for step in done})
+    failed = [task for task in ended if task.status]
+    if failed:
+        print(f"{len(failed)} of {len(ended)} runs failed:")
+        print("\n".join(f"  sciuq-run {' '.join(task.arguments)}: {task.message}" for task in failed))
+    if not complete:
+        print("Stopped. The same command goes on from here.")
+        sys.exit(INTERRUPTED)
+    if failed:
+        sys.exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()
