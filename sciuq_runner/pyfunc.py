@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sciuq_runner.config.environment import trusted
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.predict.emulator import Emulator
 
@@ -51,7 +52,7 @@ def signature(folder: Path) -> Any:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
 
-    emulator = Emulator(folder)
+    emulator = Emulator(folder, trusted())
     if emulator.takes_functions:
         return ModelSignature(Schema([TensorSpec(np.dtype(np.float64), (-1, len(emulator.sensors)))]))
     needs = [emulator.coordinates_of(quantity) for quantity in emulator.quantities]
@@ -62,4 +63,4 @@ def signature(folder: Path) -> Any:
 
 def _load_pyfunc(path: str) -> PyFunc:
     """Entry point that MLflow calls."""
-    return PyFunc(Emulator(Path(path)))
+    return PyFunc(Emulator(Path(path), trusted()))

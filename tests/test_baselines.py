@@ -10,9 +10,8 @@ from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
 from sklearn.linear_model import Ridge
 
 from sciuq_runner.evaluation import baselines
-from sciuq_runner.evaluation.metrics import mean_rl2e
 from sciuq_runner.physics.problem import QuantityData, Readings
-from sciuq_runner.physics.standardisation import Standardisation
+from sciuq_runner.physics.standardisation import Standardisation, mean_rl2e
 from sciuq_runner.predict.predictive import Predictive
 from sciuq_runner.seeds import stream
 

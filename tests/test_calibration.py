@@ -17,7 +17,7 @@ from sciuq_runner.calibration.crude import Crude
 from sciuq_runner.calibration.var import Var
 from sciuq_runner.evaluation import metrics
 from sciuq_runner.evaluation.results import Held, Result, study_calibrations
-from sciuq_runner.predict.scaled_residual import UNCALIBRATED, Normal, Piecewise, Standard, read_standard
+from sciuq_runner.predict.scaled_residual import N_LEVELS, UNCALIBRATED, Normal, Piecewise, Standard, read_standard
 from tests.montecarlo import SIGMAS
 
 CALIBRATORS = [Var(), Var("rmsce"), CDF(), Crude(), Conformal()]
@@ -235,7 +235,7 @@ def test_var_minimises_what_it_says():
     assert nll(best) < min(nll(0.999 * best), nll(1.001 * best))
 
     # RMSCE is constant between the scales at which a quantile of some level meets a residual
-    bounds = ndtri(np.linspace(0, 1, metrics.N_LEVELS)[1:-1])
+    bounds = ndtri(np.linspace(0, 1, N_LEVELS)[1:-1])
     steps = np.unique(z[:, None] / bounds)
     middles = (steps[1:] + steps[:-1]) / 2
     middles = middles[(middles > 0) & (middles < np.abs(z).max() / ndtri(0.75))]

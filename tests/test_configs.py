@@ -9,7 +9,8 @@ import pytest
 
 from sciuq_runner.cli import help as help_text
 from sciuq_runner.config.build import Run, assemble
-from sciuq_runner.config.compose import compose, expand, plain, register_resolvers
+from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.sweeps.expansion import expand
 
 register_resolvers()
 CONF = Path(__file__).parent.parent / "conf"

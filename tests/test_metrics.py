@@ -11,7 +11,7 @@ from sciuq_runner.calibration.cdf import CDF
 from sciuq_runner.calibration.conformal import Conformal
 from sciuq_runner.calibration.crude import Crude
 from sciuq_runner.evaluation import metrics
-from sciuq_runner.predict.scaled_residual import Normal
+from sciuq_runner.predict.scaled_residual import N_LEVELS, Normal
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -31,7 +31,7 @@ def test_mpl_is_the_mean_density():
 
 
 def test_rmsce_is_the_literal_sum_of_the_paper():
-    levels = np.linspace(0, 1, metrics.N_LEVELS)
+    levels = np.linspace(0, 1, N_LEVELS)
     inside = [(stats.norm(MEAN, STD).ppf(p) >= Y).mean() for p in levels]
     expected = np.sqrt(np.mean((levels - np.array(inside)) ** 2))
     assert metrics.rmsce(MEAN, STD, Y) == pytest.approx(expected, rel=1e-12)
@@ -154,7 +154,7 @@ def test_metrics_of_a_calibrated_distribution_by_drawing_from_it(calibrator):
     absolute = np.abs(draws - y).mean(1, keepdims=True)
     assert found["crps"] == pytest.approx(np.mean(absolute - difference), **rounding)
 
-    levels = np.linspace(0, 1, metrics.N_LEVELS)
+    levels = np.linspace(0, 1, N_LEVELS)
     observed = (standard.cdf((y - mean) / std) <= levels).mean(0)
     assert found["rmsce"] == pytest.approx(np.sqrt(np.mean((observed - levels) ** 2)), rel=1e-12)
     step = 1e-6 * std

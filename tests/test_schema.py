@@ -9,12 +9,13 @@ import pytest
 from annotated_types import Ge
 
 from sciuq_runner.config.build import assemble
-from sciuq_runner.config.compose import compose, expand, plain, refuse_code, register_resolvers
+from sciuq_runner.config.compose import compose, plain, refuse_code, register_resolvers
 from sciuq_runner.config.problem_files import adopt_files
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.methods.base import Method
 from sciuq_runner.physics.problem import Problem
 from sciuq_runner.schema import Positive, build, check, construct, locate
+from sciuq_runner.sweeps.expansion import expand
 
 register_resolvers()
 

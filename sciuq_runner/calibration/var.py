@@ -9,9 +9,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from sciuq_runner.calibration.base import Calibrator, residuals
-from sciuq_runner.evaluation.metrics import N_LEVELS
 from sciuq_runner.physics.problem import Array
-from sciuq_runner.predict.scaled_residual import RESOLUTION, Normal
+from sciuq_runner.predict.scaled_residual import N_LEVELS, RESOLUTION, Normal
 
 
 @dataclass(frozen=True)

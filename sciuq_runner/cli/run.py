@@ -146,8 +146,9 @@ def check(parsed: argparse.Namespace) -> Any:
 
     Returns the connected tracker of the (first) job, None without tracking.
     """
-    from sciuq_runner.config.compose import compose, expand, plain, refuse_code
+    from sciuq_runner.config.compose import compose, plain, refuse_code
     from sciuq_runner.config.problem_files import refuse_bombs
+    from sciuq_runner.sweeps.expansion import expand
 
     refuse_bombs(parsed.config_dir)
     jobs = expand(parsed.overrides, parsed.config_dir) if parsed.multirun else [list(parsed.overrides)]

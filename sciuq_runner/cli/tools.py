@@ -147,12 +147,13 @@ def _predict(arguments: Sequence[str]) -> None:
 
     import pandas as pd
 
+    from sciuq_runner.config.environment import trusted
     from sciuq_runner.predict.emulator import Emulator
     from sciuq_runner.pyfunc import PyFunc
 
     if not options.points.is_file():
         raise ConfigError(f"{options.points} is not a file: name a CSV file with the points.")
-    emulator = Emulator(model)
+    emulator = Emulator(model, trusted())
     if emulator.takes_functions:
         emulator.quantity(options.quantity)
         _write(pd.DataFrame(_operate(emulator, options.points)), options.output)

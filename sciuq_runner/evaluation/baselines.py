@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciuq_runner.evaluation.metrics import mean_rl2e
 from sciuq_runner.physics.problem import Array, QuantityData
-from sciuq_runner.physics.standardisation import Standardisation
+from sciuq_runner.physics.standardisation import Standardisation, mean_rl2e
 from sciuq_runner.predict.predictive import Predictive
 
 STRENGTHS = np.logspace(-4, 4, 17)

@@ -9,19 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from sciuq_runner.physics.problem import Array
-from sciuq_runner.predict.scaled_residual import LEVEL, UNCALIBRATED, Standard
-
-N_LEVELS = 100
+from sciuq_runner.predict.scaled_residual import LEVEL, N_LEVELS, UNCALIBRATED, Standard
 
 
 def rl2e(mean: Array, y: Array) -> float:
     r"""Relative :math:`\ell_2` error of the mean, :math:`\sqrt{\sum(\bar\mu - u)^2 / \sum u^2}`."""
     return float(np.sqrt(np.sum((mean - y) ** 2) / np.sum(y**2)))
-
-
-def mean_rl2e(mean: Array, y: Array) -> float:
-    """The mean over columns of the relative error of each."""
-    return float(np.mean(np.linalg.norm(mean - y, axis=0) / np.linalg.norm(y, axis=0)))
 
 
 def mpl(mean: Array, std: Array, y: Array, standard: Standard = UNCALIBRATED) -> float:

@@ -17,7 +17,7 @@ from sciuq_runner.evaluation import metrics
 from sciuq_runner.evaluation.results import Panels, Result
 from sciuq_runner.files import write_atomically
 from sciuq_runner.predict.out_of_distribution import EXPLAINED
-from sciuq_runner.predict.scaled_residual import LEVEL, UNCALIBRATED, Standard
+from sciuq_runner.predict.scaled_residual import LEVEL, N_LEVELS, UNCALIBRATED, Standard
 from sciuq_runner.seeds import stream
 
 # Okabe and Ito's palette: distinguishable with any colour vision, and in print
@@ -395,7 +395,7 @@ def calibration_plot(name: str, found: Result, title: str) -> Figure:
     standards = {"": UNCALIBRATED, **found.standards}
     n_splits = len(found.known_splits)
     figure = Figure(figsize=(3.6 * n_splits if n_splits < 3 else 2.6 * n_splits, 3.9), layout="constrained")
-    levels = np.linspace(0, 1, metrics.N_LEVELS)
+    levels = np.linspace(0, 1, N_LEVELS)
     splits = found.known_splits
     for axes, (split, mask) in zip(figure.subplots(1, len(splits), squeeze=False)[0], splits.items(), strict=True):
         axes.plot([0, 1], [0, 1], color=EXACT, lw=1, ls="--", label="ideal")

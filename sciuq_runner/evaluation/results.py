@@ -17,7 +17,7 @@ from sciuq_runner.calibration.var import Var
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.evaluation import metrics
 from sciuq_runner.physics.problem import Array, QuantityData, Readings
-from sciuq_runner.physics.standardisation import Standardisation
+from sciuq_runner.physics.standardisation import Standardisation, mean_rl2e
 from sciuq_runner.predict.predictive import Predictive
 from sciuq_runner.predict.scaled_residual import UNCALIBRATED, Standard, read_calibrations
 from sciuq_runner.seeds import stream
@@ -154,12 +154,12 @@ class Result:
         mean, found = self.mean + self.std * standard.mean, {}
         if mask.ndim == 2:
             columns = mask.any(0)
-            found["rl2e"] = metrics.mean_rl2e(mean[:, columns], truth[:, columns])
+            found["rl2e"] = mean_rl2e(mean[:, columns], truth[:, columns])
         if self.units is not None and np.isfinite(truth).all():
             centre, scale = self.units[:, :1], self.units[:, 1:]
             columns = mask.any(0) if mask.ndim == 2 else np.ones(truth.shape[1], dtype=bool)
             parts = ((part[:, columns] - centre) / scale for part in (mean, truth))
-            found["rl2e_standardised"] = metrics.mean_rl2e(*parts)
+            found["rl2e_standardised"] = mean_rl2e(*parts)
         return found
 
     def likelihood(self, mask: Array, standard: Standard) -> dict[str, float]:

@@ -16,14 +16,13 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.metrics import mean_rl2e
 from sciuq_runner.models.base import BoundModel, Model, Pretraining
 from sciuq_runner.models.deeponet import DeepONet
 from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.physics.fields import Unknowns
 from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
-from sciuq_runner.physics.standardisation import Standardisation, Units, pack, unpack
+from sciuq_runner.physics.standardisation import Standardisation, Units, mean_rl2e, pack, unpack
 from sciuq_runner.schema import Count, Fraction, NonNegative, Positive
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.training.autodiff import CompileChoice, worth_compiling

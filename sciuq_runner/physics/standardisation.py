@@ -158,3 +158,8 @@ def unpack(tensors: Mapping[str, Tensor]) -> tuple[Transforms, dict[str, Tensor]
         for name, parts in found.items()
     }
     return made, left
+
+
+def mean_rl2e(mean: Array, y: Array) -> float:
+    """The mean over columns of the relative error of each."""
+    return float(np.mean(np.linalg.norm(mean - y, axis=0) / np.linalg.norm(y, axis=0)))

@@ -8,7 +8,7 @@ imported only if the environment variable ``SCIUQ_TRUST`` names its module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import torch
 from scipy.interpolate import RBFInterpolator
 
 from sciuq_runner import files, layout
-from sciuq_runner.config.environment import trusted
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.methods.base import Posterior, read_posterior
 from sciuq_runner.models.base import Model
@@ -56,10 +55,10 @@ def save_emulator(
 class Emulator:
     """Predictions with uncertainty at any points, from a saved model."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, trust: Sequence[str] = ()) -> None:
         config = files.read_json(folder / layout.MODEL_CONFIG)
         files.require(config, KEPT, folder / layout.MODEL_CONFIG)
-        dtype, trust = getattr(torch, check(config["dtype"], Dtype, "dtype")), trusted()
+        dtype = getattr(torch, check(config["dtype"], Dtype, "dtype"))
         self.problem = build(config["problem"], "problem", Problem, trust)  # type: ignore[type-abstract]
         model = build(config["model"], "model", Model, trust)  # type: ignore[type-abstract]
         self.posterior = read_posterior(*files.read_tensors(folder / layout.SAMPLES))
@@ -76,7 +75,7 @@ class Emulator:
         self.quantities = list(noise)
         self.calibrations = read_calibrations(folder / layout.CALIBRATION)
 
-    def read_detector(self, folder: Path, settings: Mapping[str, Any], trust: list[str]) -> Detector | None:
+    def read_detector(self, folder: Path, settings: Mapping[str, Any], trust: Sequence[str]) -> Detector | None:
         """What scores new functions, where that was learned."""
         if not self.takes_functions or not (folder / layout.THRESHOLDS).is_file():
             return None

@@ -307,3 +307,6 @@ def read_calibrations(path: Path) -> dict[str, dict[str, Standard]]:
         }
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path} holds no calibrated distributions ({first_line(error)}).") from error
+
+
+N_LEVELS = 100

@@ -8,10 +8,11 @@ from functools import cache, cached_property
 from typing import Any
 
 from sciuq_runner.config import choices
-from sciuq_runner.config.compose import compose, expand, plain, register_resolvers
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.config.configuration_hash import BOOKKEEPING, configuration_hash
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.schema import locate
+from sciuq_runner.sweeps.expansion import expand
 from sciuq_runner.tracking.flat import MAX_PARAM, flatten_params
 
 GROUP = "experiment/paper"

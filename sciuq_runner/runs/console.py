@@ -15,8 +15,6 @@ from sciuq_runner.config.environment import beside_others
 from sciuq_runner.training.loop import BarDisplay, Display, LogDisplay
 from sciuq_runner.evaluation.results import NOT_QUANTITIES
 
-if TYPE_CHECKING:
-    from sciuq_runner.sweeps.table import Row
 
 SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
 VALUE = "value_"  # begins the names of numbers of splits in the file of scores

@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sciuq_runner.config.compose import expand, is_of_hydra, parse_overrides
+from sciuq_runner.config.compose import is_of_hydra, parse_overrides
 from sciuq_runner.config.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, sweeper_id
 from sciuq_runner.errors import FAILED, OK, ConfigError, first_line
 from sciuq_runner.sweeps.earlier import index
+from sciuq_runner.sweeps.expansion import expand
 from sciuq_runner.sweeps.launcher import Launcher, open_launcher
 from sciuq_runner.sweeps.notes import STOP, Note
 from sciuq_runner.sweeps.outcomes import STARTS, Outcomes

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from sciuq_runner.config.build import assemble
-from sciuq_runner.config.compose import compose, expand, plain, register_resolvers
+from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.config.configuration_hash import configuration_hash
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.reproduction.jobs import ORDER, check_names, jobs, jobs_of, presets
+from sciuq_runner.sweeps.expansion import expand
 from tests.reproduction.conftest import fake_run
 from tests.test_configs import CONF
 
