@@ -21,9 +21,10 @@ from sciuq_runner.physics.problem import (
     History,
     Noise,
     Operator,
+    OperatorPairs,
+    PointObservations,
     Problem,
     QuantityData,
-    Readings,
 )
 from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.schema import Count, NonNegative, Positive
@@ -198,14 +199,14 @@ class Darcy(Problem):
             OUTPUT: Standardisation.fit(x, u, self.target == "log_u", shared),
         }
 
-    def pairs(self) -> Readings:
+    def pairs(self) -> OperatorPairs:
         logarithm, u = self.solved
         if self.train_noise:
             u = self.with_noise(u, self.transforms()[OUTPUT], self.train_noise, stream(self.data_seed, "noise"))
         read = self.cells(self.stride)
         inputs = self.both_ways(logarithm)[self.sensors].T
         x, values, noisy = self.grid.points[read], self.both_ways(u)[read], self.train_noise > 0
-        return Readings(x, values, random=True, inputs=inputs, positions=self.positions, noisy=noisy)
+        return OperatorPairs(x, values, inputs, positions=self.positions, noisy=noisy)
 
     @property
     def sensors(self) -> Array:
@@ -266,7 +267,7 @@ class Darcy(Problem):
         return {
             OUTPUT: QuantityData(
                 train=train,
-                test=Readings(x, u, random=True, inputs=inputs.T),
+                test=OperatorPairs(x, u, inputs.T),
                 reference=u,
                 splits={self.split_name(length): np.broadcast_to(lengths == length, u.shape) for length in order},
                 calibration=self.functions(*held),
@@ -276,10 +277,10 @@ class Darcy(Problem):
             )
         }
 
-    def functions(self, inputs: Array, u: Array) -> Readings:
+    def functions(self, inputs: Array, u: Array) -> OperatorPairs:
         if not inputs.shape[1]:
-            return Readings(np.empty((0, 2)), np.empty((0, 1)), random=True)
-        return Readings(self.grid.points, u, random=True, inputs=inputs.T)
+            return OperatorPairs.none(2)
+        return OperatorPairs(self.grid.points, u, inputs.T)
 
     def split_name(self, length: float) -> str:
         """``id`` for the correlation length of the pairs, ``ood`` for the other one, or each of others."""
@@ -308,11 +309,11 @@ class Darcy(Problem):
             places = rng.permutation(len(x))
             ends = np.cumsum([counts[name], self.n_calibration, self.n_validation])
             train, held, validation = (
-                Readings(x[part], read[part]) for part in np.split(places[: ends[-1]], ends[:-1])
+                PointObservations(x[part], read[part]) for part in np.split(places[: ends[-1]], ends[:-1])
             )
             found[name] = QuantityData(
                 train=train,
-                test=Readings(x, tested),
+                test=PointObservations(x, tested),
                 reference=truth,
                 splits={split: np.ones(len(x), dtype=bool)},
                 calibration=held,

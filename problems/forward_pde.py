@@ -11,7 +11,16 @@ from annotated_types import Ge
 from torch import Tensor
 
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.physics.problem import (
+    Array,
+    Dataset,
+    FieldSpec,
+    Noise,
+    Observations,
+    PointObservations,
+    Problem,
+    QuantityData,
+)
 from sciuq_runner.schema import Positive
 
 DIFFUSION, REACTION = 0.01, 0.7
@@ -63,9 +72,9 @@ class ForwardPDE(Problem):
         places = {"u": np.array([-1.0, 1.0]), "f": (2 * np.arange(n_source) + 1) / n_source - 1}
         test_x = np.linspace(-1, 1, self.n_test)
 
-        def read(quantity: str, x: Array) -> Readings:
+        def read(quantity: str, x: Array) -> Observations:
             noise = self.noise_scale * rng.standard_normal(len(x))
-            return Readings(x[:, None], (TRUTH[quantity](x) + noise)[:, None])
+            return PointObservations(x[:, None], (TRUTH[quantity](x) + noise)[:, None])
 
         return {
             name: QuantityData(

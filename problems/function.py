@@ -17,9 +17,10 @@ from sciuq_runner.physics.problem import (
     History,
     InverseGamma,
     Noise,
+    Observations,
+    PointObservations,
     Problem,
     QuantityData,
-    Readings,
 )
 from sciuq_runner.schema import Count, Positive
 
@@ -127,10 +128,10 @@ class Function(Problem):
         factor = np.sqrt(nu / (nu - 2)) if self.case == "student_t" else 1.0
         return factor * self.true_noise_scale(x)
 
-    def read(self, x: np.ndarray, rng: np.random.Generator) -> Readings:
+    def read(self, x: np.ndarray, rng: np.random.Generator) -> Observations:
         """Noisy readings of the function at ``x[N]``."""
         standard = self.standard_noise(x.shape, rng)
-        return Readings(x[:, None], (exact(x) + self.true_noise_scale(x) * standard)[:, None])
+        return PointObservations(x[:, None], (exact(x) + self.true_noise_scale(x) * standard)[:, None])
 
     def standard_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Noise of scale one."""

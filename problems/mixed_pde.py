@@ -12,6 +12,7 @@ from sciuq_runner.problems.diffusion_reaction import solve
 from torch import Tensor
 
 from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.observations import observations_at
 from sciuq_runner.physics.problem import (
     Array,
     Dataset,
@@ -19,9 +20,9 @@ from sciuq_runner.physics.problem import (
     History,
     InverseGamma,
     Noise,
+    Observations,
     Problem,
     QuantityData,
-    Readings,
 )
 from sciuq_runner.schema import Positive
 
@@ -172,11 +173,11 @@ class MixedPDE(Problem):
                 return table(points[:, 0], points[:, 1])
             return (self.source if quantity == "f" else self.reaction)(points[:, -1])
 
-        def read(quantity: str, points: Array, copies: int = 1) -> Readings:
+        def read(quantity: str, points: Array, copies: int = 1) -> Observations:
             clean = truth(quantity, points)
             noise = rng.standard_normal(len(points) // copies)
             scale = self.true_noise_scale(points[:, -1])
-            return Readings(points, (clean + scale * np.tile(noise, copies))[:, None], copies, self.drift)
+            return observations_at(points, (clean + scale * np.tile(noise, copies))[:, None], copies, self.drift)
 
         found = {}
         for name in ("u", "f", "lambda"):

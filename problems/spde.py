@@ -12,7 +12,7 @@ from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Realisations
 from sciuq_runner.schema import Positive
 
 from .elliptic import solve
@@ -84,19 +84,19 @@ class SPDE(Problem):
         seen, held_out, unseen = (self.realise(draw, n, rng) for n in sizes)
         sensors = {"u": self.n_u, "f": self.n_f, "lambda": self.n_lambda}
         grid = np.linspace(-1, 1, self.n_test)
-        nothing = Readings(np.empty((0, 1)), np.empty((0, 1)), random=True)
+        nothing = Realisations(np.empty((0, 1)), np.empty((0, 1)))
 
-        def read(fields: Mapping[str, CubicSpline], name: str) -> Readings:
+        def read(fields: Mapping[str, CubicSpline], name: str) -> Realisations:
             x = np.linspace(-1, 1, sensors[name])
             y = fields[name](x)
             noise = self.noise_scale * rng.standard_normal(y.shape) if self.case == "noisy" else 0.0
-            return Readings(x[:, None], y + noise, random=True)
+            return Realisations(x[:, None], y + noise, noisy=self.case == "noisy")
 
         return {
             name: QuantityData(
                 train=read(seen, name),
                 calibration=read(held_out, name),
-                test=Readings(grid[:, None], unseen[name](grid), random=True),
+                test=Realisations(grid[:, None], unseen[name](grid)),
                 reference=unseen[name](grid),
                 splits={"id": np.ones(self.n_test, dtype=bool)},
                 validation=nothing,

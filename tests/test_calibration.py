@@ -17,6 +17,7 @@ from sciuq_runner.calibration.crude import Crude
 from sciuq_runner.calibration.var import Var
 from sciuq_runner.evaluation import metrics
 from sciuq_runner.evaluation.results import Held, Result, study_calibrations
+from sciuq_runner.physics.observations import PointObservations, Realisations, RepeatedObservations
 from sciuq_runner.predict.scaled_residual import N_LEVELS, UNCALIBRATED, Normal, Piecewise, Standard, read_standard
 from tests.montecarlo import SIGMAS
 
@@ -381,12 +382,12 @@ def test_readings_too_few_or_without_a_finite_residual_are_not_studied():
         return study_calibrations({"u": result}, {"var": Var()}, 0)
 
     ones = np.ones_like(x)
-    assert list(studied(Held(x, x, 0 * x, ones))) == ["u"]
-    assert studied(Held(x, x, 0 * x, ones, random=True)) == {}  # one realisation at six places
-    assert studied(Held(x[:2], x[:2], x[:2], ones[:2], copies=2)) == {}  # one reading at two
+    assert list(studied(Held(PointObservations(x, x), 0 * x, ones))) == ["u"]
+    assert studied(Held(Realisations(x, x), 0 * x, ones)) == {}  # one realisation at six places
+    assert studied(Held(RepeatedObservations(x[:2], x[:2], copies=2), x[:2], ones[:2])) == {}  # one reading at two
     with np.errstate(divide="ignore", invalid="ignore"):
-        assert studied(Held(x, x, 0 * x, 0 * ones)) == {}
-    assert studied(Held(x[:0], x[:0], x[:0], x[:0])) == {}
+        assert studied(Held(PointObservations(x, x), 0 * x, 0 * ones)) == {}
+    assert studied(Held(PointObservations(x[:0], x[:0]), x[:0], x[:0])) == {}
 
 
 def test_the_study_of_sizes_agrees_with_calibration_itself():
@@ -395,7 +396,7 @@ def test_the_study_of_sizes_agrees_with_calibration_itself():
 
     def held(n: int) -> Held:
         x = np.linspace(0, 1, n)[:, None]
-        return Held(x, rng.standard_normal((n, 1)), np.zeros((n, 1)), np.full((n, 1), 4.0))
+        return Held(PointObservations(x, rng.standard_normal((n, 1))), np.zeros((n, 1)), np.full((n, 1), 4.0))
 
     test, train, calibration = held(500), held(30), held(20)
     empty = np.zeros_like(test.x)

@@ -23,7 +23,7 @@ from sciuq_runner.methods.ld import LD
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.physics.problem import InverseGamma, Noise, Readings
+from sciuq_runner.physics.problem import InverseGamma, Noise, PointObservations
 from sciuq_runner.predict.predictive import predict
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
@@ -123,7 +123,7 @@ def noisy_line(n: int = 160) -> Target:
     y = 0.5 * x[:, :1] + (0.4 + 0.3 * x[:, :1]) * rng.standard_normal((n, 1))
     noise = {"u": Noise("heteroscedastic", 0.4)}
     model = BoundBNN(Plane(), {"u": MLP(2, 2, (8,))}, Prior(1.0), noise)
-    return Target(model, noise, {"u": Readings(x, y)}, dtype=torch.float64)
+    return Target(model, noise, {"u": PointObservations(x, y)}, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("name", QUICK_AND_SLOW)
@@ -148,8 +148,8 @@ def test_a_noise_function_is_recovered_where_there_are_data(name):
 @pytest.mark.parametrize("name", ["hmc", "ld", "mfvi", "la", "dens", "dens anchored", "mcd"])
 def test_compiled_in_pieces_a_method_finds_what_it_does_of_all_readings(name, monkeypatch, caplog):
     """All that compile do, sens and swag as dens; but not the anchored, whose members have readings of their own."""
-    monkeypatch.setattr("sciuq_runner.target.density.PIECE_ROWS", 20)
-    monkeypatch.setattr("sciuq_runner.target.density.PIECE_POINTS", 20)
+    monkeypatch.setattr("sciuq_runner.target.batches.PIECE_ROWS", 20)
+    monkeypatch.setattr("sciuq_runner.target.batches.PIECE_POINTS", 20)
     compiler, pieces_of, used = torch.compile, Target.pieces, []
 
     def spied(target, n_members):

@@ -24,7 +24,7 @@ from sciuq_runner.models.gan_fp import GANFP, BoundGenerators, PriorTraining, co
 from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial, sliced_distance
 from sciuq_runner.models.pretraining import Store, pretrain
 from sciuq_runner.networks.critic import LEAK, Critic
-from sciuq_runner.physics.problem import FieldSpec, History, Noise, Readings
+from sciuq_runner.physics.problem import FieldSpec, History, Noise, PointObservations
 from sciuq_runner.predict.predictive import predict
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop, Silent
@@ -121,7 +121,7 @@ def test_posterior_over_a_linear_generator_is_the_exact_gaussian_one():
     model.beta = model.physics.init(1, random(3)) + 0.3
     x = np.linspace(-1, 1, 6)[:, None]
     y = 0.5 * x + 0.2
-    target = Target(model, model.problem.noise, {"u": Readings(x, y)}, dtype=torch.float64)
+    target = Target(model, model.problem.noise, {"u": PointObservations(x, y)}, dtype=torch.float64)
     basis = torch.cat([torch.zeros(1, 3), torch.eye(3)]).double()
     values = model.observe(basis, "u", torch.tensor(x))[..., 0].numpy()
     features, offset = (values[1:] - values[0]).T, values[0]

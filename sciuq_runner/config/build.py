@@ -161,9 +161,9 @@ def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Targe
     )
     if run.calibrators and run.calibration.data == "train":
         for name, data in dataset.items():
-            if 0 < data.train.n_units < (run.calibration.n or 1):
+            if 0 < data.train.n_residuals < (run.calibration.n or 1):
                 raise ConfigError(
-                    f"calibration.n={run.calibration.n} is more than the {data.train.n_units} that train {name}."
+                    f"calibration.n={run.calibration.n} is more than the {data.train.n_residuals} that train {name}."
                 )
     if settings.gold not in (None, "auto"):
         gold_standard(settings.gold, target, dataset, settings.seed)
@@ -190,7 +190,7 @@ def predicted(method: Method, dataset: Dataset) -> list[Need]:
     Of operators and random fields moments are kept.
     """
     key, count = method.kept
-    sizes = [data.test.y.size for data in dataset.values() if data.test.inputs is None and not data.test.random]
+    sizes = [data.test.y.size for data in dataset.values() if not data.test.columns_are_functions]
     numbers = count * (sum(sizes) + 4 * max(sizes, default=0))
     return [Need(f"{key}={count}", f"predictions of {count} samples at {sum(sizes)} test points", 8.0 * numbers)]
 

@@ -16,7 +16,8 @@ from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.calibration.var import Var
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.evaluation import metrics
-from sciuq_runner.physics.problem import Array, QuantityData, Readings
+from sciuq_runner.physics.observations import no_observations, read_stored
+from sciuq_runner.physics.problem import Array, Observations, OperatorPairs, PointObservations, QuantityData
 from sciuq_runner.physics.standardisation import Standardisation, mean_rl2e
 from sciuq_runner.predict.predictive import Predictive
 from sciuq_runner.predict.scaled_residual import UNCALIBRATED, Standard, read_calibrations
@@ -34,13 +35,8 @@ NOT_QUANTITIES = (
 
 SIZES, N_DRAWS = (2, 5, 10, 20, 30, 40, 50), 20  # of the figure on the number of calibration readings
 
-ROUNDING = 1e-9  # spread of residuals, over that at other places, which is none
-
 OPTIONAL = ("noise_reference", "inputs", "sensors", "units")
 """Arrays that not every quantity has."""
-
-KINDS = {"copies": 1, "random": 0}
-"""What readings are unless a file says otherwise: those of earlier versions do not."""
 
 Panels = Mapping[str, Mapping[str, Array]]
 """Samples of distributions before and after learning, by panel and label of a figure."""
@@ -48,41 +44,36 @@ Panels = Mapping[str, Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class Held:
-    """Readings ``y[N, D_q]`` at ``x[N, D]`` with the prediction there."""
+    """Observations with the prediction of them."""
 
-    x: Array
-    y: Array
+    observations: Observations
     mean: Array
     std: Array
-    copies: int = 1  # rows of every reading
-    random: bool = False  # whether columns are realisations
 
     @classmethod
-    def of(cls, readings: Readings, found: Predictive) -> Held:
-        return cls(readings.x, readings.y, found.mean, found.std, readings.copies, readings.random)
+    def of(cls, observations: Observations, found: Predictive) -> Held:
+        return cls(observations, found.mean, found.std)
 
     def __len__(self) -> int:
-        return len(self.x)
+        return len(self.observations)
+
+    @property
+    def x(self) -> Array:
+        return self.observations.x
+
+    @property
+    def y(self) -> Array:
+        return self.observations.y
+
+    @property
+    def random(self) -> bool:
+        """Whether columns are realisations."""
+        return self.observations.columns_are_functions
 
     @property
     def residuals(self) -> Array:
-        """Scaled residuals, one row for every reading, the mean over its copies, or for every realisation.
-
-        Where a random field is known, as at a boundary, all realisations have the same: one number over and over, which
-        calibrators would take for a part of the distribution. Such places are left out.
-        """
-        rows = (self.y - self.mean) / self.std
-        if self.random:
-            return rows[varies(rows)].T
-        return rows.reshape(self.copies, -1, rows.shape[1]).mean(0)
-
-
-def varies(rows: Array) -> Array:
-    """Which of the rows ``[N, R]`` differ between columns, beyond rounding; all where there are none to compare."""
-    if rows.shape[1] < 2:
-        return np.ones(len(rows), dtype=bool)
-    spread = np.ptp(rows, axis=1)
-    return ~(spread < ROUNDING * spread.max(initial=0.0))  # what is not a number stays, and is complained of
+        """Scaled residuals, one row for every observation or realisation."""
+        return self.observations.scaled_residuals(self.mean, self.std)
 
 
 @dataclass(frozen=True)
@@ -181,8 +172,7 @@ class Result:
         """One of the functions that an operator was applied to, as a result of its own."""
         kept = slice(column, column + 1)
         names = ("mean", "aleatoric_std", "epistemic_std", "noise_mean", "noise_spread", "reference", "test_y")
-        empty = np.empty((0, 1))
-        nothing = Held(np.empty((0, self.x.shape[1])), empty, empty, empty)
+        nothing = Held(no_observations(self.x.shape[1]), np.empty((0, 1)), np.empty((0, 1)))
         return replace(
             self,
             **{name: getattr(self, name)[:, kept] for name in names},
@@ -212,7 +202,8 @@ class Result:
 
         def held(part: Held) -> Held:
             here = (np.abs(part.x[:, fixed] - place) <= 1e-9 * np.ptp(self.x[:, fixed], axis=0)).all(1)
-            return Held(part.x[here][:, along], part.y[here], part.mean[here], part.std[here])
+            seen = PointObservations(part.x[here][:, along], part.y[here])
+            return Held(seen, part.mean[here], part.std[here])
 
         return replace(
             self,
@@ -289,8 +280,8 @@ class Result:
         optional = {name: getattr(self, name) for name in OPTIONAL}
         found |= {name: values for name, values in optional.items() if values is not None}
         for name, held in (("train", self.train), ("calibration", self.calibration)):
-            found |= {f"{name}_x": held.x, f"{name}_y": held.y, f"{name}_mean": held.mean, f"{name}_std": held.std}
-            found |= {f"{name}_copies": np.array(held.copies), f"{name}_random": np.array(held.random)}
+            parts = {**held.observations.stored(), "mean": held.mean, "std": held.std}
+            found |= {f"{name}_{key}": part for key, part in parts.items()}
         found |= {f"split_{split}": mask for split, mask in self.splits.items()}
         for prefix, standard in self.calibrated.items():
             found[f"{prefix}mean"] = self.mean + self.std * standard.mean
@@ -307,6 +298,7 @@ def collect(
     sensors: Array | None = None,
 ) -> Result:
     """Join the data of a quantity and the predictions at its points."""
+    inputs = data.test.inputs if isinstance(data.test, OperatorPairs) else None
     return Result(
         data.coordinates,
         data.test.x,
@@ -323,8 +315,8 @@ def collect(
         Held.of(data.calibration, calibration),
         {},
         data.statistic_of,
-        data.test.inputs,
-        None if data.test.inputs is None else sensors,
+        inputs,
+        None if inputs is None else sensors,
         None if transform is None or transform.log else np.hstack(transform.at(data.test.x)),
     )
 
@@ -402,9 +394,8 @@ def read_results(folder: Path) -> dict[str, Result]:
 
 def _read(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str, Standard]) -> Result:
     def held(name: str) -> Held:
-        x, y, mean, std = (arrays[f"{prefix}{name}_{part}"] for part in ("x", "y", "mean", "std"))
-        copies, random = (arrays.get(f"{prefix}{name}_{part}", default) for part, default in KINDS.items())
-        return Held(x, y, mean, std, int(copies), bool(random))
+        own = f"{prefix}{name}_"
+        return Held(read_stored(arrays, own), arrays[f"{own}mean"], arrays[f"{own}std"])
 
     masks = f"{prefix}split_"
     return Result(

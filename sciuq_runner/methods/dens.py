@@ -109,11 +109,11 @@ class Objective:
         if self.batch_size is None:
             return ()
         assert self.generator is not None
-        return self.target.draw_batches(self.batch_size, n_steps, self.generator)
+        return self.target.batches.draw_several(self.batch_size, n_steps, self.generator)
 
     def pieces(self, n_members: int) -> tuple[Tensor, ...]:
         """What the loss of so many members is the mean of; a mini-batch is one piece."""
-        return self.target.pieces(n_members) if self.batch_size is None else ()
+        return self.target.batches.pieces(n_members) if self.batch_size is None else ()
 
     def trainer(
         self,
@@ -131,13 +131,13 @@ class Objective:
         return self.target.undefined(theta)
 
     def __call__(self, theta: Tensor, *picks: Tensor) -> Tensor:
-        target, batch = self.target, self.target.as_batch(picks)
+        target, batch = self.target, self.target.batches.unpack(picks)
         if self.weight_decay is None:
-            return -(target.log_likelihood(theta, batch) + target.log_prior(theta)) / target.n_readings
+            return -(target.log_likelihood(theta, batch) + target.log_prior(theta)) / target.n_observations
         n = target.n_weights - target.model.n_scalars
         decay = self.weight_decay * self.unit * theta[:, :n].square().sum(1)
         decay = decay + 0.5 * theta[:, n : target.n_weights].square().sum(1)  # unknown numbers keep their own prior
-        return (decay - target.log_likelihood(theta, batch)) / target.n_readings
+        return (decay - target.log_likelihood(theta, batch)) / target.n_observations
 
     def judge(self, theta: Tensor) -> Tensor:
         """The loss of many members, of one mini-batch if there are such, ``[M]``.
@@ -146,7 +146,7 @@ class Objective:
         """
         picks = []
         if self.batch_size is not None:
-            drawn = self.target.draw_batches(self.batch_size, 1, Generator().manual_seed(0))
+            drawn = self.target.batches.draw_several(self.batch_size, 1, Generator().manual_seed(0))
             picks = [item[0] for item in drawn]
         with torch.no_grad():
             return torch.cat([self(part, *picks) for part in theta.split(JUDGED)])
@@ -180,7 +180,7 @@ class AnchoredObjective(Objective):
         total = 0.5 * ((theta - self.anchors[: len(theta)]) / self.scale).square().sum(1)
         for term in self.terms:
             total = total - self.target.term_log_likelihood(theta, term)
-        return total / self.target.n_readings
+        return total / self.target.n_observations
 
 
 def optimised(theta: Tensor, objective: Objective, loop: Loop) -> Posterior:

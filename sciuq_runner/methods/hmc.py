@@ -88,7 +88,7 @@ class HMC(Method):
         per_chain = math.ceil(self.n_samples / self.n_chains)
         n_gradients = (self.n_burn + per_chain * self.thin) * self.n_leapfrog
         compiled = worth_compiling(self.compile, n_gradients)
-        pieces = target.pieces(self.n_chains)
+        pieces = target.batches.pieces(self.n_chains)
         unroll = UNROLL if self.n_chains == 1 and not pieces and n_gradients >= WORTH_UNROLLING else 1
         chains = Chains(target, self.n_leapfrog, compiled, self.gibbs(target), unroll, pieces)
         start = chains.init(target.init(self.n_chains, generator))
@@ -221,7 +221,7 @@ class Chains:
         first, last = self.fixed.start, self.fixed.stop
         if last > first:
             position = torch.cat([position[:, :first], position[:, self.fixed].detach(), position[:, last:]], dim=1)
-        value = self.target.log_density(self.original(position), self.target.as_batch(picks))
+        value = self.target.log_density(self.original(position), self.target.batches.unpack(picks))
         return value + self.n_scaled / LOG_SCALE_FACTOR * position[:, -1] if self.n_scaled else value
 
     def init(self, theta: Tensor) -> State:

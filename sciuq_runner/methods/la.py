@@ -17,7 +17,8 @@ from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import LinearisedPosterior, Method, Posterior, vectors
 from sciuq_runner.methods.dens import Objective
 from sciuq_runner.schema import Count, Positive
-from sciuq_runner.target.density import Target, Term
+from sciuq_runner.target.density import Target
+from sciuq_runner.target.terms import Term
 from sciuq_runner.training.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.training.optimisers import cosine_cycles, cycle_ends

@@ -74,8 +74,9 @@ class LD(Method):
         samples = theta.new_zeros(per_chain, *theta.shape)
         state = loop.track({"theta": theta, "samples": samples}, generator)
         compiled = not learns and worth_compiling(self.compile, self.n_burn + per_chain * self.thin)
+        batches = target.batches
         log_density = InPieces(
-            lambda at, *picks: target.log_density(at, target.as_batch(picks)), target.pieces(self.n_chains)
+            lambda at, *picks: target.log_density(at, batches.unpack(picks)), batches.pieces(self.n_chains)
         )
         step_size = self.step_size or cautious_step(target.log_density, theta)
         move = MaybeCompiled(partial(langevin, log_density, target.n_weights, step_size), compiled)

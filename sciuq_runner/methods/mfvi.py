@@ -82,23 +82,23 @@ class MFVI(Method):
             scales = omega[:, 2 * n :]
             spread = omega[:, n : 2 * n] if self.learn_std else omega[:, n : 2 * n].detach()
             omega = torch.cat([omega[:, :n], spread, learn * scales + (1 - learn) * scales.detach()], dim=1)
-            expected = target.log_likelihood(draw(omega, eta), target.as_batch(picks)).mean()
+            expected = target.log_likelihood(draw(omega, eta), target.batches.unpack(picks)).mean()
             prior = target.prior_scales(draw(omega, eta[:1]))
             divergence = kl_to_prior(omega[:, :n], softplus(omega[:, n : 2 * n]), prior)
-            return (target.temperature * divergence - expected) / target.n_readings
+            return (target.temperature * divergence - expected) / target.n_observations
 
         compiled = worth_compiling(self.compile, self.n_steps)
 
         def inputs(count: int) -> tuple[Tensor, ...]:
             waits = loop.done.get("training", 0) < self.scale_delay
-            picks = () if self.batch_size is None else target.draw_batches(self.batch_size, count, generator)
+            picks = () if self.batch_size is None else target.batches.draw_several(self.batch_size, count, generator)
             learn = omega.new_full((count,), float(not waits))
             return (noise(count * self.n_draws).view(count, self.n_draws, n), learn, *picks)
 
         def undefined(omega: Tensor, eta: Tensor, *_: Tensor) -> list[str]:
             return target.undefined(draw(omega, eta))
 
-        pieces = target.pieces(self.n_draws) if self.batch_size is None else ()
+        pieces = target.batches.pieces(self.n_draws) if self.batch_size is None else ()
         trainer = Trainer(InPieces(negative_elbo, pieces), omega, generator, loop, compiled, inputs, best, undefined)
         first_look = self.scale_delay if extra else 0
         for done in trainer.steps(self.n_steps, lambda _: self.learning_rate):
@@ -115,7 +115,7 @@ class MFVI(Method):
         _, _, *picks = (item[0] for item in inputs(1))
         with torch.no_grad():
             bound = -negative_elbo(final, noise(CHECK_DRAWS), final.new_ones(()), *picks)
-        posterior.diagnostics = {"elbo": bound.item() * target.n_readings}
+        posterior.diagnostics = {"elbo": bound.item() * target.n_observations}
         if stopped:
             posterior.diagnostics["validation_nll"] = trainer.state["best_nll"].item()
         return posterior

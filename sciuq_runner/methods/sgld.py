@@ -84,12 +84,12 @@ class SGLD(Method):
 
     def cautious_step(self, target: Target, theta: Tensor) -> float:
         """That of a mini-batch where there are such, with random numbers of its own."""
-        batch = None if self.batch_size is None else target.draw_batch(self.batch_size, Generator().manual_seed(0))
+        batch = None if self.batch_size is None else target.batches.draw(self.batch_size, Generator().manual_seed(0))
         return cautious_step(lambda at: target.log_density(at, batch), theta)
 
     def gradient(self, target: Target, theta: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Stochastic log density and gradient of every chain."""
-        batch = None if self.batch_size is None else target.draw_batch(self.batch_size, generator)
+        batch = None if self.batch_size is None else target.batches.draw(self.batch_size, generator)
         return value_and_grad(lambda point: target.log_density(point, batch), theta)
 
     def update(

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Generator, Tensor
 
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Problem, Readings, Unit
+from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Observations, Problem, Unit
 from sciuq_runner.training.loop import Loop
 
 
@@ -105,7 +105,7 @@ class BoundModel(ABC):
         """The weights as a row of matrices of these shapes; one column if the model has no layers."""
         return [(self.n_params, 1)]
 
-    def conditions(self) -> Mapping[str, tuple[Readings, Noise]]:
+    def conditions(self) -> Mapping[str, tuple[Observations, Noise]]:
         """What must hold beside the readings: values of further quantities of :meth:`observe`, and how well."""
         return {}
 
@@ -141,7 +141,7 @@ class Model(ABC):
 
     @abstractmethod
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         """Make the functions of theta for the fields of ``problem`` and its heteroscedastic noise.
 

@@ -19,7 +19,7 @@ from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.mlp import Init
 from sciuq_runner.networks.scaled import Scaled
 from sciuq_runner.physics.fields import Field, Jet, Unknowns
-from sciuq_runner.physics.problem import FieldSpec, InverseGamma, Noise, Problem, Readings, Unit
+from sciuq_runner.physics.problem import FieldSpec, InverseGamma, Noise, Observations, Problem, Unit
 from sciuq_runner.physics.taylor import Order
 from sciuq_runner.schema import Count, Factory, Positive
 
@@ -50,7 +50,7 @@ class BNN(Model):
             raise ValueError(f"network={self.network.cls.__name__} should be a torch.nn.Module.")
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         predicted = {name: item for name, item in noise.items() if item.kind == "heteroscedastic"}
         carriers = {item.group or name for name, item in predicted.items()}

@@ -24,7 +24,7 @@ from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.generator import Generator, JointGenerator, SplitGenerator
 from sciuq_runner.networks.mlp import Init
 from sciuq_runner.physics.fields import Field, Jet, Unknowns
-from sciuq_runner.physics.problem import Array, History, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, History, Noise, Observations, Problem
 from sciuq_runner.physics.taylor import Order
 from sciuq_runner.schema import Count, Fraction
 from sciuq_runner.seeds import stream, torch_stream
@@ -81,7 +81,7 @@ class GANFP(GeneratorSettings, Model):
     n_starts: Count = 1
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         refusal = self.refuse(problem, noise)
         if refusal:
@@ -103,7 +103,7 @@ class GANFP(GeneratorSettings, Model):
                 )
         return None
 
-    def history(self, problem: Problem, readings: Mapping[str, Readings]) -> Mapping[str, History]:
+    def history(self, problem: Problem, readings: Mapping[str, Observations]) -> Mapping[str, History]:
         """What the generator learns from."""
         return problem.history(stream(self.pretrain_seed, "history"), self.n_realisations)
 
@@ -211,7 +211,7 @@ class BoundGenerators(BoundModel):
     """A functional prior for one problem: theta is the input z of its frozen generators."""
 
     def __init__(
-        self, settings: GANFP, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None
+        self, settings: GANFP, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None
     ) -> None:
         self.settings, self.problem, self.noise, self.readings = settings, problem, noise, readings or {}
         learned = [name for name, item in noise.items() if item.kind == "heteroscedastic"]

@@ -14,7 +14,7 @@ from annotated_types import Ge
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import BoundModel
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
-from sciuq_runner.physics.problem import Array, History, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, History, Noise, Observations, Problem
 from sciuq_runner.schema import Count
 from sciuq_runner.seeds import stream
 
@@ -38,7 +38,7 @@ class GPPIGAN(GANFP):
     n_places: Annotated[int, Ge(3)] = 101
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         refusal = self.refuse(problem, noise)
         if refusal:
@@ -52,10 +52,10 @@ class GPPIGAN(GANFP):
             return "model: a Gaussian process needs Gaussian noise of known scale: use model=bnn."
         return None
 
-    def history(self, problem: Problem, readings: Mapping[str, Readings]) -> Mapping[str, History]:
+    def history(self, problem: Problem, readings: Mapping[str, Observations]) -> Mapping[str, History]:
         return self.realise(problem, readings)[0]
 
-    def realise(self, problem: Problem, readings: Mapping[str, Readings]) -> tuple[Mapping[str, History], float]:
+    def realise(self, problem: Problem, readings: Mapping[str, Observations]) -> tuple[Mapping[str, History], float]:
         """What the generator learns from, and the variance that the process has where nothing is read."""
         rng, noise = stream(self.pretrain_seed, "realisations"), problem.noise
         (coordinate,) = problem.coordinates_of(self.process)
@@ -78,7 +78,9 @@ class GPPIGAN(GANFP):
                 made[name] = History(part.x, part.y[:, :1] + scale * rng.standard_normal(shape))
         return made, float(variance)
 
-    def fit(self, part: Readings, noise: Noise, extent: float, rng: np.random.Generator) -> GaussianProcessRegressor:
+    def fit(
+        self, part: Observations, noise: Noise, extent: float, rng: np.random.Generator
+    ) -> GaussianProcessRegressor:
         """The process given its readings."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor

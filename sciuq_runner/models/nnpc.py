@@ -21,7 +21,7 @@ from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.mlp import Init
 from sciuq_runner.networks.parallel import Parallel
 from sciuq_runner.physics.fields import Jet, Unknowns
-from sciuq_runner.physics.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, Noise, Observations, Problem, Realisations
 from sciuq_runner.physics.taylor import Order
 from sciuq_runner.schema import Count, Positive, Share
 from sciuq_runner.training.optimisers import AdamState, adam, cosine_cycles
@@ -43,8 +43,8 @@ class NNPC(RandomFieldModel):
         u(x, \xi) = \sum_{p=0}^P u_p(x)\, \rho_p(\xi).
 
     The mean :math:`u_0` is one network (``mean_depth`` hidden layers of ``mean_width``), all modes another
-    (``depth`` of ``width``; ``input_depth`` for inputs). Readings of a quantity that follows from the fields, such as
-    f, are compared with what the physics makes of them.
+    (``depth`` of ``width``; ``input_depth`` for inputs). Observations of a quantity that follows from the fields, such
+    as f, are compared with what the physics makes of them.
 
     Optimisers and chains start where ``warm_start`` steps of Adam on every network alone have brought it towards the
     modes that readings of its field give at the sensors, by least squares and without physics; of four such attempts
@@ -65,7 +65,7 @@ class NNPC(RandomFieldModel):
     prior_scale: Positive = 1.0
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundNNPC:
         bound = BoundNNPC(problem, self)
         if readings is not None:
@@ -108,7 +108,7 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
     encoding: Encoding
     seen: dict[str, Tensor]  # readings of the random inputs of training, [N_q, R]
     matrices: dict[str, Tensor]  # of the same, by field
-    readings: Mapping[str, Readings]
+    readings: Mapping[str, Observations]
 
     def __init__(self, problem: Problem, settings: NNPC) -> None:
         super().__init__(problem, {}, Prior(settings.prior_scale))
@@ -123,7 +123,7 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
     def n_realisations(self) -> int:
         return next(iter(self.seen.values())).shape[1]
 
-    def learn(self, readings: Mapping[str, Readings]) -> None:
+    def learn(self, readings: Mapping[str, Observations]) -> None:
         """Find the random variables of the training readings."""
         inputs = {name: readings[name].y for name in self.problem.random_inputs}
         try:
@@ -219,15 +219,15 @@ class NNPCPlus(NNPC):
 
     .. math:: f'(x, \xi) = f'_0(x) + \sum_j \sqrt{q_j}\, f'_j(x)\, \xi_{f j}.
 
-    Readings of f are compared with f', which knows no more of a realisation than its encoding, and the physics with f'
-    in turn: the condition :math:`f - f' = 0`, met up to the noise scale of f at ``n_collocation`` points along each
-    coordinate, evenly between the outermost sensors. The prior of the weights keeps the decoder smooth.
+    Observations of f are compared with f', which knows no more of a realisation than its encoding, and the physics
+    with f' in turn: the condition :math:`f - f' = 0`, met up to the noise scale of f at ``n_collocation`` points along
+    each coordinate, evenly between the outermost sensors. The prior of the weights keeps the decoder smooth.
     """
 
     n_collocation: Count = 25
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundNNPC:
         bound = BoundNNPCPlus(problem, self, noise)
         if readings is not None:
@@ -247,14 +247,14 @@ class BoundNNPCPlus(BoundNNPC):
     def decoded(self) -> Sequence[str]:
         return [name for name in self.problem.random_inputs if name not in self.problem.fields]
 
-    def learn(self, readings: Mapping[str, Readings]) -> None:
+    def learn(self, readings: Mapping[str, Observations]) -> None:
         super().learn(readings)
         self.collocation = {name: even(readings[name].x, self.n_collocation) for name in self.decoded}
 
-    def conditions(self) -> Mapping[str, tuple[Readings, Noise]]:
+    def conditions(self) -> Mapping[str, tuple[Observations, Noise]]:
         return {
             f"{BALANCE}{name}": (
-                Readings(x, np.zeros((len(x), self.seen[name].shape[1])), random=True),
+                Realisations(x, np.zeros((len(x), self.seen[name].shape[1]))),
                 Noise("exact", self.noise[name].scale),
             )
             for name, x in self.collocation.items()

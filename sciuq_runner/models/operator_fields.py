@@ -21,7 +21,17 @@ from sciuq_runner.models.deeponet import DeepONet
 from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
+from sciuq_runner.physics.problem import (
+    Array,
+    Dataset,
+    FieldSpec,
+    History,
+    Noise,
+    Observations,
+    Operator,
+    OperatorPairs,
+    Problem,
+)
 from sciuq_runner.physics.standardisation import Standardisation, Units, mean_rl2e, pack, unpack
 from sciuq_runner.schema import Count, Fraction, NonNegative, Positive
 from sciuq_runner.seeds import stream, torch_stream
@@ -62,7 +72,7 @@ class OperatorFieldModel(Model):
 
     The ``operator`` is trained on the problem's pairs before inference and then stays as it is. Every sample of theta
     goes through each of several (``n_operators``), trained from different starting points: so the spread of u is that
-    of both. Readings of u would have to choose between them, so that this is for readings of the input alone.
+    of both. Observations of u would have to choose between them, so that this is for readings of the input alone.
     ``pretrain_seed`` draws all that the operator starts from.
     """
 
@@ -76,7 +86,7 @@ class OperatorFieldModel(Model):
         """The model of the input."""
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         operator = problem.operator
         if operator is None or operator.input not in problem.fields or operator.input not in noise:
@@ -153,7 +163,7 @@ class BoundOperatorField(BoundModel):
         self.units: dict[str, Units] = {}  # of the network and of the output, where these are unlike
 
     @cached_property
-    def pairs(self) -> Readings:
+    def pairs(self) -> OperatorPairs:
         found = self.problem.pairs()
         assert found is not None
         return found
@@ -171,7 +181,7 @@ class BoundOperatorField(BoundModel):
         known = self.problem.transforms()[name]
         if known.log:
             return f"{name} is a logarithm already"
-        if pairs.noisy or not (pairs.y > 0).all():
+        if not pairs.is_clean or not (pairs.y > 0).all():
             return f"{name} is not positive in all pairs, or noisy"
         return "" if np.array_equal(pairs.x, known.x) else f"{name} of the pairs is not read everywhere"
 
@@ -258,7 +268,6 @@ class OperatorPretraining(Pretraining):
         self.model = model
         self.trainer: Trainer | None = None
         pairs, settings = model.pairs, model.settings
-        assert pairs.inputs is not None
         transforms = model.problem.transforms()
         self.sensors = transforms[model.names.input].x
         self.output = transforms[model.names.output]

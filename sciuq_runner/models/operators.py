@@ -13,7 +13,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.operator import OperatorNetwork
-from sciuq_runner.physics.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, Noise, Observations, OperatorPairs, Problem
 
 
 class OperatorModel(Model):
@@ -32,13 +32,13 @@ class OperatorModel(Model):
         """That of the weights."""
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         if problem.operator is None:
             raise ConfigError("model: there is no operator to learn in this problem: use model=bnn.")
         bound = BoundOperatorNetwork(self)
         if readings is not None:
-            if readings[problem.operator.output].inputs is None:
+            if not isinstance(readings[problem.operator.output], OperatorPairs):
                 raise ConfigError(
                     "model: the readings are of one field and not of many that an operator could be learned from: "
                     "use model=pa_gan_fp or pa_bnn_fp."

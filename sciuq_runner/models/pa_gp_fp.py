@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.models.operator_fields import OperatorFieldModel
-from sciuq_runner.physics.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, Noise, Observations, Problem
 from sciuq_runner.schema import Count
 
 
@@ -34,7 +34,7 @@ class GaussianProcess(Model):
     n_terms: Count = 100
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         (name,) = problem.fields
         bound = BoundGaussianProcess(self.n_terms)

@@ -16,7 +16,7 @@ from sciuq_runner.models.gan_fp import GeneratorSettings, Physics, Samples
 from sciuq_runner.models.gan_training import Game
 from sciuq_runner.models.pretraining import keep_good
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
-from sciuq_runner.physics.problem import Array, History, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, History, Noise, Observations, Problem
 from sciuq_runner.schema import Count
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.training.loop import Loop
@@ -26,7 +26,7 @@ from sciuq_runner.training.loop import Loop
 class PIGAN(GeneratorSettings, RandomFieldModel):
     r"""Random fields :math:`u_z(x; \beta)` of a common input :math:`z \sim \mathcal N(0, I)` of length ``latent``.
 
-    Readings of all quantities of one realisation, those that physics makes of the fields among them, are one sample
+    Observations of all quantities of one realisation, those that physics makes of the fields among them, are one sample
     that a critic compares. There is no likelihood: ``method=dens`` trains its members with the settings ``gan.*``,
     each against a critic of its own, and other methods have nothing to sample. Fields are shown at ``n_draws`` draws
     of z.
@@ -35,13 +35,13 @@ class PIGAN(GeneratorSettings, RandomFieldModel):
     n_draws: Count = 500
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundPIGAN:
         history = {name: as_history(part, noise[name]) for name, part in (readings or {}).items()}
         return BoundPIGAN(self, problem, history)
 
 
-def as_history(part: Readings, noise: Noise) -> History:
+def as_history(part: Observations, noise: Noise) -> History:
     """Realisations with the noise that they are known to have."""
     return History(part.x, part.y, 0.0 if noise.kind == "exact" else float(np.mean(noise.scale)))
 

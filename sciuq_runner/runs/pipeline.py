@@ -32,9 +32,10 @@ from sciuq_runner.evaluation.prior_posterior import before_and_after, parameter_
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
-from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict, predict_statistics, statistics
+from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict_observed, predict_statistics, statistics
 from sciuq_runner.models.pretraining import Store, pretrain, read_prior
-from sciuq_runner.physics.problem import Array, Dataset, Parameter, QuantityData, Readings
+from sciuq_runner.physics.observations import no_observations
+from sciuq_runner.physics.problem import Array, Dataset, OperatorPairs, Parameter, PointObservations, QuantityData
 from sciuq_runner.evaluation.results import INTERRUPTED, Result, calibrations, collect, study_calibrations, title_of, write_panels, write_results
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target.density import Target
@@ -60,7 +61,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     settings = run.settings
     dataset, target = prepare(run)
     share_threads(target, settings.threads)
-    log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
+    log.info("%d unknowns, %d readings, on %s.", target.size, target.n_observations, target.device)
     for sentence in run.problem.advice(dataset) if run.model.knows_units else ():
         log.warning(sentence)
 
@@ -73,11 +74,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     trained = time.perf_counter()
     files.write_tensors(folder / layout.SAMPLES, *posterior.tensors())
 
-    tests = {name: data.test for name, data in dataset.items()}
-    predictives = {
-        name: predict(target, posterior, name, part.x, part.random and not part.noisy, part.inputs)
-        for name, part in tests.items()
-    }
+    predictives = {name: predict_observed(target, posterior, name, data.test) for name, data in dataset.items()}
     found = {name: result_of(target, posterior, name, data, predictives[name]) for name, data in dataset.items()}
     found |= statistic_results(target, posterior, dataset, run.problem.fields)
     for name, item in found.items():
@@ -131,7 +128,9 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
 def make_detector(run: Run, target: Target, dataset: Dataset) -> Detector | None:
     """What scores inputs, where an operator is applied to them."""
     operator = target.operator
-    if operator is None or operator.output not in dataset or dataset[operator.output].test.inputs is None:
+    if operator is None or operator.output not in dataset:
+        return None
+    if not isinstance(dataset[operator.output].test, OperatorPairs):
         return None
     transforms = target.transforms
     prior = make_prior(run.detection, run.problem, transforms[operator.input])
@@ -150,10 +149,11 @@ def detect(
     assert target.operator is not None
     name = target.operator.output
     data, test = dataset[name], predictives[name]
-    assert data.test.inputs is not None
     held = data.calibration
-    if held.inputs is not None and len(held):
-        seen = predict(target, posterior, name, held.x, held.is_clean_output, held.inputs)
+    assert isinstance(data.test, OperatorPairs)
+    assert isinstance(held, OperatorPairs)
+    if len(held):
+        seen = predict_observed(target, posterior, name, held)
         detector.learn(detector.scores(held.inputs, held.x, seen.mean, seen.epistemic_std))
     else:
         log.warning("Without functions held out for calibration, none can be flagged as unlike those of training.")
@@ -180,23 +180,15 @@ def compare(target: Target, dataset: Dataset, predictives: Mapping[str, Predicti
 def validation_nll(target: Target, posterior: Posterior, dataset: Dataset) -> float | None:
     """Mean negative log-likelihood of the validation readings, over quantities; None without any."""
     held = {name: data.validation for name, data in dataset.items() if len(data.validation)}
-    found = {
-        name: predict(target, posterior, name, part.x, part.is_clean_output, part.inputs) for name, part in held.items()
-    }
+    found = {name: predict_observed(target, posterior, name, part) for name, part in held.items()}
     scores = [metrics.nll(item.mean, item.std, held[name].y) for name, item in found.items()]
     return float(np.mean(scores)) if scores else None
 
 
 def result_of(target: Target, posterior: Posterior, name: str, data: QuantityData, test: Predictive) -> Result:
     """The predictions of one quantity at all points where something is known of it."""
-    if data.train.inputs is not None:
-        data = replace(data, train=data.train.columns(slice(N_SHOWN)))  # a thousand functions more tell no more
-    train, held_out = (
-        predict(target, posterior, name, part.x, part.is_clean_output, part.inputs)
-        if len(part) or data.test.inputs is None
-        else NOWHERE
-        for part in (data.train, data.calibration)
-    )
+    data = replace(data, train=data.train.reduced(N_SHOWN))  # a thousand functions more tell no more
+    train, held_out = (predict_observed(target, posterior, name, part) for part in (data.train, data.calibration))
     sensors = None if target.operator is None else target.transforms[target.operator.input].x
     return collect(data, test, train, held_out, target.transforms.get(name), sensors)
 
@@ -220,10 +212,10 @@ def statistic_data(name: str, data: QuantityData, reference: Array) -> QuantityD
     """A statistic as a quantity: a function of the same points as its field, or numbers in a row."""
     is_function = len(reference) == len(data.test.x)
     x = data.test.x if is_function else np.arange(1.0, len(reference) + 1)[:, None]
-    nothing = Readings(np.empty((0, x.shape[1])), np.empty((0, 1)))
+    nothing = no_observations(x.shape[1])
     return QuantityData(
         train=nothing,
-        test=Readings(x, reference),
+        test=PointObservations(x, reference),
         reference=reference,
         splits=data.splits if is_function else {"id": np.ones(len(x), dtype=bool)},
         calibration=nothing,
@@ -265,7 +257,7 @@ def add_gold(splits: dict[str, dict[str, float]], result: Result, mean: Array, s
 def share_threads(target: Target, threads: int | None) -> None:
     """Threads inside the kernels of large targets; those of small ones are too short to share, but not their chains."""
     available = threads or ALL_THREADS
-    small = target.size * target.n_readings < 2_000_000
+    small = target.size * target.n_observations < 2_000_000
     if threads is not None:
         threadpool_limits(threads)  # of numpy and scipy: jobs side by side must not fight
     torch.set_num_threads(1 if small else available)  # the last word: the limit above counts for torch too

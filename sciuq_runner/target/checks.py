@@ -27,7 +27,7 @@ RESOLUTION = 1e-4
 
 def refuse_unusable(target: Target, dataset: Dataset, numbers: Iterable[str] = ()) -> None:
     """Raise :class:`ConfigError` for what no training can mend; ``numbers`` are the unknown ones of the problem."""
-    fields = {name: data for name, data in dataset.items() if data.test.inputs is None and not data.test.random}
+    fields = {name: data for name, data in dataset.items() if not data.test.columns_are_functions}
     refuse_blurred(target, fields)
     equations = {name: data for name, data in fields.items() if not target.model.is_direct(name)}
     if equations and target.operator is None and not target.model.pretraining():

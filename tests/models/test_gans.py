@@ -23,7 +23,7 @@ from sciuq_runner.models.gan_fp import BoundGenerators, Samples
 from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.models.pi_gan import PIGAN, BoundPIGAN
-from sciuq_runner.physics.problem import Noise, Readings
+from sciuq_runner.physics.problem import Noise, Observations, PointObservations
 from sciuq_runner.seeds import stream
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
@@ -54,7 +54,7 @@ def test_a_process_is_not_finer_than_what_is_read():
     x = np.linspace(-1, 1, 9)[:, None]
     white = np.random.default_rng(0).standard_normal((9, 1))
     settings, rng = GPPIGAN(n_realisations=4000), np.random.default_rng(1)
-    process = settings.fit(Readings(x, white), Noise("known", 0.01), 2.0, rng)
+    process = settings.fit(PointObservations(x, white), Noise("known", 0.01), 2.0, rng)
     draws = settings.posterior_draws(process, np.linspace(-1, 1, 65)[:, None], rng)
     neighbours = np.corrcoef(draws[12], draws[13])[0, 1]  # 1/32 apart, a quarter of the shortest length
     assert neighbours > np.exp(-0.5 * 0.25**2) - 0.05
@@ -67,7 +67,7 @@ def test_what_is_learned_from_readings_is_not_counted_twice():
     torch.testing.assert_close(target.log_density(theta), target.log_prior(theta))
 
 
-def independent_process(train: Readings) -> GaussianProcessRegressor:
+def independent_process(train: Observations) -> GaussianProcessRegressor:
     spacing = np.median(np.diff(train.x[:, 0]))
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(0.2, (spacing / 2, 20))
     process = GaussianProcessRegressor(kernel, alpha=0.1**2, n_restarts_optimizer=20, random_state=1)

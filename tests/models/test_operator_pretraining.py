@@ -132,7 +132,6 @@ def test_the_logarithm_of_a_positive_output_is_learned(tmp_path):
     assert model.beta is not None
     pairs, wanted = NOISY.pairs(), NOISY.transforms()["u"]
     learned = Standardisation.fit(pairs.x, pairs.y, log=True)
-    assert pairs.inputs is not None
     x, functions = np.array([[0.3, 0.4], [0.77, 0.11], [0.01, 0.99]]), torch.tensor(pairs.inputs[:5])
     raw = model.operator.network(model.beta.double(), torch.tensor(x), functions)
     heads = np.asarray(learned.undo(raw, x)[0][0])

@@ -103,7 +103,6 @@ def test_units_are_those_of_the_functions_that_train(tmp_path):
     train = made.dataset(np.random.default_rng(0))[OUTPUT].train
     units = made.transforms()
     assert (units[INPUT].log, units[OUTPUT].log) == (True, False)
-    assert train.inputs is not None
     np.testing.assert_allclose(units[INPUT].centre, np.log(train.inputs).mean(0))
     np.testing.assert_allclose(units[OUTPUT].scale[1:], train.y.std(1)[1:])
     assert made.noise[OUTPUT].kind == "exact"
