@@ -25,6 +25,7 @@ from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
 from sciuq_runner.physics.problem import InverseGamma, Noise, PointObservations
 from sciuq_runner.predict.predictive import predict
+from sciuq_runner.target.batches import Batches
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
 from tests.exact import ExactRegression, Plane, linear_regression, warped_regression
@@ -150,13 +151,13 @@ def test_compiled_in_pieces_a_method_finds_what_it_does_of_all_readings(name, mo
     """All that compile do, sens and swag as dens; but not the anchored, whose members have readings of their own."""
     monkeypatch.setattr("sciuq_runner.target.batches.PIECE_ROWS", 20)
     monkeypatch.setattr("sciuq_runner.target.batches.PIECE_POINTS", 20)
-    compiler, pieces_of, used = torch.compile, Target.pieces, []
+    compiler, pieces_of, used = torch.compile, Batches.pieces, []
 
-    def spied(target, n_members):
-        used.append(pieces_of(target, n_members))
+    def spied(batches, n_members):
+        used.append(pieces_of(batches, n_members))
         return used[-1]
 
-    monkeypatch.setattr(Target, "pieces", spied)
+    monkeypatch.setattr(Batches, "pieces", spied)
     monkeypatch.setattr(torch, "compile", lambda call, **_: compiler(call, fullgraph=True, backend="aot_eager"))
     row, target = ROWS[name], linear_regression(n=60).target
     whole, pieces = (

@@ -44,7 +44,6 @@ from sciuq_runner.physics.problem import (
 from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.predict import predictive
 from sciuq_runner.predict.predictive import predict
-from sciuq_runner.target import density as target
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.training.optimisers import STRIDE
@@ -126,7 +125,7 @@ def learned_target(problem: Integration, noise: Noise | None = None, model: Deep
 @pytest.mark.parametrize("scale", [0.3, np.linspace(0.2, 0.6, 12)[:, None]], ids=["one scale", "a scale of each point"])
 def test_the_likelihood_of_mini_batches_is_unbiased(monkeypatch, scale):
     """Its mean over many is that of all readings within Monte Carlo error, and all readings are as likely in it."""
-    monkeypatch.setattr(target, "POINTS", 5)
+    monkeypatch.setattr("sciuq_runner.target.batches.OPERATOR_POINTS", 5)
     made = learned_target(Integration(n_pairs=9), Noise("known", scale))
     theta, n, random = made.init(2, generator()), 1500, generator(1)
     picks = made.batches.draw_several(3, n, random)
@@ -215,7 +214,7 @@ def test_the_places_of_a_learned_operator_are_saved():
     theta, x = made.init(2, generator()), torch.rand(5, 1, dtype=torch.float64)
     inputs = torch.randn(3, 12, dtype=torch.float64)
     assert isinstance(again, BoundOperatorNetwork)
-    torch.testing.assert_close(again.operate(theta, "u", x, inputs), made.observe(theta, "u", x, inputs))
+    torch.testing.assert_close(again.operate(theta, "u", x, inputs), made.operate(theta, "u", x, inputs))
 
 
 def grid(first: Array, second: Array, order: str = "ij") -> Array:
