@@ -43,7 +43,7 @@ def test_every_method_has_a_row():
 
 def run(name: str, target: Target) -> Posterior:
     method = ROWS[name].method
-    assert method.refuse(target) is None
+    assert method.objection(target) is None
     return method.run(target, generator(), Loop())
 
 
@@ -85,7 +85,7 @@ def test_temperature(name):
         std = 1 / np.sqrt(np.diag(exact.features.T @ exact.features) / 0.09 / 0.5 + 1)
         np.testing.assert_allclose(posterior.theta.numpy().std(0), std, rtol=5 / np.sqrt(2 * 4000) + 0.05)
     elif row.tempered is None:
-        assert "temperature" in str(row.method.refuse(exact.target))
+        assert "temperature" in str(row.method.objection(exact.target))
     else:
         method = dataclasses.replace(row.method, **row.cold)
         row.tempered(exact, weights(name, exact, method.run(exact.target, generator(), Loop())))
@@ -101,7 +101,7 @@ def test_a_learned_noise_scale_is_recovered(name):
     target = linear_regression(n=N_NOISE, noise=noise).target
     row = ROWS[name]
     if row.noisy is None:
-        assert "known scale" in str(row.method.refuse(target))
+        assert "known scale" in str(row.method.objection(target))
         return
     start = target.init
     target.init = lambda n, g: start(n, g) + torch.tensor([0.0, 0, 0, 0.7]).double()  # begin at twice the truth
@@ -112,9 +112,9 @@ def test_a_learned_noise_scale_is_recovered(name):
 
 def test_learned_scales_that_cannot_be_are_refused():
     student = linear_regression(noise=Noise("learned", 0.3, "student_t")).target
-    assert "joint" in str(HMC().refuse(student))
-    assert HMC(scales="joint").refuse(student) is None
-    assert "method=hmc" in str(LD().refuse(student))
+    assert "joint" in str(HMC().objection(student))
+    assert HMC(scales="joint").objection(student) is None
+    assert "method=hmc" in str(LD().objection(student))
 
 
 def noisy_line(n: int = 160) -> Target:
@@ -132,10 +132,10 @@ def test_a_noise_function_is_recovered_where_there_are_data(name):
     """The predicted scale rises along x as the true one does, within what 160 readings can tell."""
     target, row = noisy_line(), ROWS[name]
     if row.nonlinear is None:
-        assert "noise" in str(row.method.refuse(target))
+        assert "noise" in str(row.method.objection(target))
         return
     method = row.with_settings(row.nonlinear)
-    assert method.refuse(target) is None
+    assert method.objection(target) is None
     posterior = method.run(target, generator(), Loop())
     x = np.column_stack([np.linspace(-0.8, 0.8, 9), np.zeros(9)])
     found = predict(target, posterior, "u", x).aleatoric_std[:, 0]

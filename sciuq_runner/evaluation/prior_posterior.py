@@ -59,7 +59,7 @@ def probe(
 
     Where the prior of theta holds what was read already, the model has to say what was assumed before.
     """
-    if target.model.uses_readings:
+    if target.model.inference != "prior":
         return values_at(target, {"prior": prior(target, scales, rng), "posterior": posterior}, quantity, point)
     assumed = target.model.assumed(quantity, N_DRAWS, rng)
     before = {} if assumed is None else {"prior": assumed}

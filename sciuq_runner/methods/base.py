@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from torch.func import vmap
 
 from sciuq_runner.memory import Need
+from sciuq_runner.models.base import Inference
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
 
@@ -130,10 +131,9 @@ def vectors(key: str, count: int, size: int, itemsize: int) -> Need:
 class Method(ABC):
     """The settings ``method.*`` and the algorithm; subclasses are frozen dataclasses."""
 
-    draws_priors: ClassVar[bool] = False  # whether it samples where there is no likelihood
-    trains_members: ClassVar[bool] = False  # whether it leaves training to a model that has none
+    inferences: ClassVar[Sequence[Inference]] = ("likelihood",)  # what it can do, see :data:`Inference`
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         """One sentence on why this method cannot serve a target, where mathematics does not allow it."""
         return None
 

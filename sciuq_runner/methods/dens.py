@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from torch import Generator, Tensor
 
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.models.base import BoundAdversarialModel
+from sciuq_runner.models.base import BoundAdversarialModel, Inference
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import CompileChoice, InPieces, worth_compiling
@@ -41,7 +42,7 @@ class DEns(Method):
     Members of a model that is trained against a critic take all but their number from its settings.
     """
 
-    trains_members: ClassVar[bool] = True
+    inferences: ClassVar[Sequence[Inference]] = ("likelihood", "adversarial")
 
     n_members: Count = 10
     n_steps: Count = 20_000
@@ -52,14 +53,14 @@ class DEns(Method):
     batch_size: Count | None = None
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if self.anchored and self.batch_size is not None:
             return "method.anchored=true adds noise to every reading once, and takes all of them: use batch_size=null."
         if self.anchored and any(not noise.is_given or noise.family != "gaussian" for noise in target.noise.values()):
             return "method.anchored=true needs Gaussian noise of known scale: give the scale, or use plain dens."
         if self.anchored and self.weight_decay is not None:
             return "method.weight_decay has no meaning beside method.anchored=true, where the prior decides: use null."
-        return None if self.anchored else refuse_optimiser(target, "dens")
+        return None if self.anchored else optimiser_objection(target, "dens")
 
     def needs(self, target: Target) -> list[Need]:
         what = f"the weights of {self.n_members} members of {target.size} numbers, with gradients and moments"
@@ -191,7 +192,7 @@ def optimised(theta: Tensor, objective: Objective, loop: Loop) -> Posterior:
     return posterior
 
 
-def refuse_optimiser(target: Target, name: str) -> str | None:
+def optimiser_objection(target: Target, name: str) -> str | None:
     """What methods that look for maxima of the posterior cannot do."""
     if target.learns_prior:
         return f"model.learn_prior=true has no meaning for method={name}: its prior is method.weight_decay."

@@ -33,7 +33,7 @@ class GP(Method):
     n_samples: Count = 1000
     n_prior: Count = 2000
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if len(target.terms) != 1 or not all(target.model.is_direct(name) for name in target.noise):
             return "method=gp is for function approximation, where readings are of the network's own output."
         noise = target.terms[0].noise

@@ -14,6 +14,7 @@ from annotated_types import Ge, Interval
 from torch import Generator, Tensor
 
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
+from sciuq_runner.models.base import Inference
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target, no_start
 from sciuq_runner.training.autodiff import (
@@ -62,7 +63,7 @@ class HMC(Method):
     2011).
     """
 
-    draws_priors: ClassVar[bool] = True
+    inferences: ClassVar[Sequence[Inference]] = ("likelihood", "prior")
 
     n_chains: Count = 4
     n_burn: Annotated[int, Ge(0)] = 2000
@@ -75,7 +76,7 @@ class HMC(Method):
     scales: Literal["gibbs", "joint"] = "gibbs"
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if self.gibbs(target) and not target.scales_are_conjugate:
             return "method.scales=gibbs needs a Gaussian likelihood to draw a learned noise scale: use joint."
         return None

@@ -58,7 +58,7 @@ class LA(Method):
     scale_rate: Positive = 1e-2
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if self.weights == "last_layer" and target.model.last_layer() is None:
             return "method.weights=last_layer needs a model with layers: use all."
         rows, columns = sum(term.y.numel() for term in target.terms), int(self.chosen(target).sum())

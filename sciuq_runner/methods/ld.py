@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
@@ -15,6 +16,7 @@ from torch import Generator, Tensor
 from sciuq_runner.errors import RunError
 from sciuq_runner.methods.base import Method, Posterior, chain_posterior
 from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.models.base import Inference
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import (
@@ -50,7 +52,7 @@ class LD(Method):
     ``adjusted`` that of the prior moves as in HMC too. Without a ``step_size``, it is :func:`cautious_step`.
     """
 
-    draws_priors: ClassVar[bool] = True
+    inferences: ClassVar[Sequence[Inference]] = ("likelihood", "prior")
 
     n_chains: Count = 4
     n_burn: Annotated[int, Ge(0)] = 5000
@@ -61,7 +63,7 @@ class LD(Method):
     target_accept: Fraction = 0.57
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if target.size > target.n_weights and not target.scales_are_conjugate:
             return "method=ld draws a learned noise scale under a Gaussian likelihood only: use method=hmc."
         return None

@@ -50,7 +50,7 @@ class MFVI(Method):
     batch_size: Count | None = None
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if self.early_stopping and not target.validation_terms:
             return (
                 "method.early_stopping=true needs validation readings, and the problem holds none out: set "

@@ -5,14 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from torch import Generator, Tensor
 
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Observations, Problem, Unit
+from sciuq_runner.physics.problem import Array, InverseGamma, Kind, Noise, Observations, Problem, Unit
 from sciuq_runner.training.loop import Loop
+
+Inference: TypeAlias = Literal["likelihood", "prior", "adversarial"]
+"""What a model leaves to a method: a posterior; only the prior of theta, where pre-training has used the observations;
+or nothing but to start the training against a critic, where there is no likelihood."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class BoundModel(ABC):
     n_scalars: int = 0
     n_starts: int = 1  # draws of :meth:`init` for every member or chain, which begins at the likeliest of them
     is_pointwise: bool = False  # values at a point need no others, and cost the same alone
-    uses_readings: bool = True  # or has all that is known of them from pre-training, theta being left to its prior
+    inference: Inference = "likelihood"
 
     @abstractmethod
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
@@ -73,8 +77,8 @@ class BoundModel(ABC):
         return 1
 
     def assumed(self, quantity: str, n: int, rng: np.random.Generator) -> Array | None:
-        """Draws ``[n]`` of a quantity anywhere before any reading, from a model that does not use readings any more:
-        theta tells no more what was assumed. None where it cannot say."""
+        """Prior draws ``[n]`` of a quantity anywhere, from a model whose theta already encodes the observations; None
+        where it cannot say."""
         return None
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
@@ -129,6 +133,8 @@ class BoundModel(ABC):
 class BoundAdversarialModel(BoundModel):
     """A model without likelihood, which is trained against a critic: it does that itself."""
 
+    inference: Inference = "adversarial"
+
     @abstractmethod
     def train(self, start: Tensor, generator: Generator, loop: Loop) -> Tensor:
         """Train members from their starting points ``[M, K]``."""
@@ -137,7 +143,9 @@ class BoundAdversarialModel(BoundModel):
 class Model(ABC):
     """The settings ``model.*``; binding them to a problem makes the functions."""
 
-    knows_units: ClassVar[bool] = False  # those of :class:`FieldSpec`
+    kind: ClassVar[Kind] = "fields"  # what it makes, see :attr:`Problem.kind`
+    takes_units: ClassVar[bool] = False  # those of :class:`FieldSpec`
+    inference: ClassVar[Inference] = "likelihood"
 
     @abstractmethod
     def bind(

@@ -33,7 +33,7 @@ class BNN(Model):
     take the place of the built-in one; it is made with ``n_inputs``, ``n_outputs`` and its own settings.
     """
 
-    knows_units: ClassVar[bool] = True
+    takes_units: ClassVar[bool] = True
 
     width: Count = 50
     depth: Count = 2

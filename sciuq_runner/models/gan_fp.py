@@ -83,12 +83,12 @@ class GANFP(GeneratorSettings, Model):
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
-        refusal = self.refuse(problem, noise)
-        if refusal:
-            raise ConfigError(refusal)
+        sentence = self.objection(problem, noise)
+        if sentence:
+            raise ConfigError(sentence)
         return BoundGenerators(self, problem, noise, readings)
 
-    def refuse(self, problem: Problem, noise: Mapping[str, Noise]) -> str | None:
+    def objection(self, problem: Problem, noise: Mapping[str, Noise]) -> str | None:
         """One sentence on why this model cannot serve a problem."""
         if problem.scalars or any(spec.n_outputs > 1 for spec in problem.fields.values()):
             return "model: a generator makes fields of one component and no unknown numbers: use model=bnn."

@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.models.base import BoundModel
+from sciuq_runner.models.base import BoundModel, Inference
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
 from sciuq_runner.physics.problem import Array, History, Noise, Observations, Problem
 from sciuq_runner.schema import Count
@@ -33,6 +33,8 @@ class GPPIGAN(GANFP):
     from that. The spread of the fields is epistemic. What was assumed before is the process without readings.
     """
 
+    inference: ClassVar[Inference] = "prior"
+
     latent: Count = 40
     process: str = "f"
     n_places: Annotated[int, Ge(3)] = 101
@@ -40,12 +42,12 @@ class GPPIGAN(GANFP):
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
-        refusal = self.refuse(problem, noise)
-        if refusal:
-            raise ConfigError(refusal)
+        sentence = self.objection(problem, noise)
+        if sentence:
+            raise ConfigError(sentence)
         return BoundProcess(self, problem, noise, readings)
 
-    def refuse(self, problem: Problem, noise: Mapping[str, Noise]) -> str | None:
+    def objection(self, problem: Problem, noise: Mapping[str, Noise]) -> str | None:
         if self.process not in problem.noise or len(problem.coordinates_of(self.process)) != 1:
             return f"model.process={self.process} should be a quantity of one coordinate that is read."
         if any(not item.is_given or item.family != "gaussian" for item in noise.values()):
@@ -108,7 +110,7 @@ class BoundProcess(BoundGenerators):
     """Generators that hold all that the readings tell."""
 
     settings: GPPIGAN
-    uses_readings = False
+    inference: Inference = GPPIGAN.inference
 
     @cached_property
     def realised(self) -> tuple[Mapping[str, History], float]:

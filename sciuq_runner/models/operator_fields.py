@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from sciuq_runner.physics.problem import (
     Dataset,
     FieldSpec,
     History,
+    Kind,
     Noise,
     Observations,
     Operator,
@@ -75,6 +76,8 @@ class OperatorFieldModel(Model):
     of both. Observations of u would have to choose between them, so that this is for readings of the input alone.
     ``pretrain_seed`` draws all that the operator starts from.
     """
+
+    kind: ClassVar[Kind] = "operator"
 
     operator: OperatorModel = field(default_factory=DeepONet)
     training: OperatorTraining = field(default_factory=OperatorTraining)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,11 +14,13 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.operator import OperatorNetwork
-from sciuq_runner.physics.problem import Array, Noise, Observations, OperatorPairs, Problem
+from sciuq_runner.physics.problem import Array, Kind, Noise, Observations, OperatorPairs, Problem
 
 
 class OperatorModel(Model):
     """The settings of a model that maps functions to functions."""
+
+    kind: ClassVar[Kind] = "operator"
 
     @abstractmethod
     def make_network(self, sensors: Array, low: Array, high: Array) -> OperatorNetwork:
@@ -34,8 +37,7 @@ class OperatorModel(Model):
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
-        if problem.operator is None:
-            raise ConfigError("model: there is no operator to learn in this problem: use model=bnn.")
+        assert problem.operator is not None
         bound = BoundOperatorNetwork(self)
         if readings is not None:
             if not isinstance(readings[problem.operator.output], OperatorPairs):

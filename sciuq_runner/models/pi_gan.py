@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Generator as RandomGenerator
 from torch import Tensor
 
 from sciuq_runner.errors import RunError
-from sciuq_runner.models.base import BoundAdversarialModel, Prior
+from sciuq_runner.models.base import BoundAdversarialModel, Inference, Prior
 from sciuq_runner.models.gan_fp import GeneratorSettings, Physics, Samples
 from sciuq_runner.models.gan_training import Game
 from sciuq_runner.models.pretraining import keep_good
@@ -31,6 +32,8 @@ class PIGAN(GeneratorSettings, RandomFieldModel):
     each against a critic of its own, and other methods have nothing to sample. Fields are shown at ``n_draws`` draws
     of z.
     """
+
+    inference: ClassVar[Inference] = BoundAdversarialModel.inference
 
     n_draws: Count = 500
 

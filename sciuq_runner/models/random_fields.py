@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 from torch import Tensor
 
 from sciuq_runner.models.base import BoundModel, Model
-from sciuq_runner.physics.problem import Array
+from sciuq_runner.physics.problem import Array, Kind
 
 
 class RandomFieldModel(Model):
     """The settings of a model whose fields are random: there are many realisations of each."""
+
+    kind: ClassVar[Kind] = "random fields"
 
 
 class BoundRandomFieldModel(BoundModel):

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from torch import Tensor
@@ -39,6 +39,7 @@ __all__ = [
     "FieldSpec",
     "History",
     "InverseGamma",
+    "Kind",
     "Noise",
     "Observations",
     "Operator",
@@ -52,6 +53,10 @@ __all__ = [
     "Unit",
     "Unknowns",
 ]
+
+
+Kind: TypeAlias = Literal["fields", "random fields", "operator"]
+"""What is unknown: fields, fields of which there are many realisations, or an operator between functions."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,13 @@ class Problem(ABC):
     def scalars(self) -> Mapping[str, Parameter]:
         """The parameters of the equation, unknown beside the fields."""
         return {}
+
+    @property
+    def kind(self) -> Kind:
+        """What a model of it has to make."""
+        if self.operator is not None:
+            return "operator"
+        return "random fields" if self.random_inputs else "fields"
 
     @property
     def operator(self) -> Operator | None:

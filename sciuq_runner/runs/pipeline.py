@@ -31,6 +31,7 @@ from sciuq_runner.evaluation.gold_standard import gold_standard
 from sciuq_runner.evaluation.prior_posterior import before_and_after, parameter_draws
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.compatibility import advice_on_units
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict_observed, predict_statistics, statistics
 from sciuq_runner.models.pretraining import Store, pretrain, read_prior
@@ -62,7 +63,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     dataset, target = prepare(run)
     share_threads(target, settings.threads)
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_observations, target.device)
-    for sentence in run.problem.advice(dataset) if run.model.knows_units else ():
+    for sentence in advice_on_units(run.problem, run.model, dataset):
         log.warning(sentence)
 
     store = store or Store(folder / layout.PRETRAINED)

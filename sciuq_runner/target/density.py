@@ -101,7 +101,7 @@ class Target:
             if noise.kind == "learned":
                 start[noise.group or name] = math.log(float(noise.scale))
         scales = [*start.values(), *([math.log(self.model.prior.scale)] if self.learns_prior else [])]
-        choices = self.model.n_starts if self.model.uses_readings else 1
+        choices = 1 if self.model.inference == "prior" else self.model.n_starts
         extra = torch.tensor(scales, dtype=torch.float64).expand(n_members * choices, -1)
         found = self.tensor(torch.cat([self.model.init(n_members * choices, generator), extra], dim=1))
         return found if choices == 1 else torch.stack([self.likeliest(part) for part in found.split(choices)])
