@@ -11,7 +11,8 @@ from annotated_types import Ge
 from pydantic import FiniteFloat
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.physics.expressions import Expression, check_names, derivative_of
+from sciuq_runner.physics.expression_names import check_names, derivative_of
+from sciuq_runner.physics.expressions import Expression
 from sciuq_runner.physics.fields import order_of
 from sciuq_runner.physics.problem import FieldSpec, Noise, Parameter, Problem, Unit
 

@@ -14,7 +14,9 @@ from pydantic import FiniteFloat
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.physics.data_files import LARGEST
 from sciuq_runner.physics.derivative_sums import combined
-from sciuq_runner.physics.expressions import Expression, check_name, check_names, derivative_of, parse
+from sciuq_runner.physics.expression_names import check_name, check_names, derivative_of
+from sciuq_runner.physics.expression_parser import parse
+from sciuq_runner.physics.expressions import Expression
 from sciuq_runner.physics.fields import VALUE
 from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Parameter, Unit
 from sciuq_runner.schema import Count, Positive, check, construct

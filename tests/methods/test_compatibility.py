@@ -1,6 +1,10 @@
 """Which problems, models and methods go together."""
 
 import pytest
+from sciuq_runner.problems.darcy import Darcy
+from sciuq_runner.problems.forward_pde import ForwardPDE
+from sciuq_runner.problems.function import Function
+from sciuq_runner.problems.spde import SPDE
 
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.methods.compatibility import objection, refuse_combination
@@ -16,10 +20,6 @@ from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.models.nnpc import NNPC
 from sciuq_runner.models.pa_bnn_fp import PABNNFP
 from sciuq_runner.models.pi_gan import PIGAN
-from sciuq_runner.problems.darcy import Darcy
-from sciuq_runner.problems.forward_pde import ForwardPDE
-from sciuq_runner.problems.function import Function
-from sciuq_runner.problems.spde import SPDE
 
 
 @pytest.mark.parametrize(
