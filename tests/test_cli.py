@@ -280,7 +280,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 import numpy as np
 import torch
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import FieldSpec, Noise, PointObservations, Problem, QuantityData
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.ld import LD
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP

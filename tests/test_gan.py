@@ -18,8 +18,8 @@ from sciuq_runner.problems.mixed_pde import MixedPDE
 
 from sciuq_runner import files, layout
 from sciuq_runner.errors import ConfigError, RunError
-from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators, PriorTraining, compare
 from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial, sliced_distance
 from sciuq_runner.models.pretraining import Store, pretrain

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Parameter
 from sciuq_runner.runs.pipeline import learned_parameters
 from tests.devices import elsewhere

@@ -13,7 +13,7 @@ from sciuq_runner.config.build import CalibrationSettings, assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.results import Held, collect, read_results, write_results
-from sciuq_runner.methods.base import LinearisedPosterior, Posterior
+from sciuq_runner.methods.posterior import LinearisedPosterior, Posterior
 from sciuq_runner.models.nnpc import NNPC
 from sciuq_runner.physics.observations import Realisations
 from sciuq_runner.predict.predictive import N_EIGENVALUES, Predictive, predict, predict_statistics, statistics

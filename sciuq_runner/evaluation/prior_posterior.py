@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Array, InverseGamma
 from sciuq_runner.target.density import Target
 

@@ -9,7 +9,8 @@ from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
 from sciuq_runner.memory import Need
-from sciuq_runner.methods.base import CombinedPosterior, Method, Posterior, vectors
+from sciuq_runner.methods.base import Method, vectors
+from sciuq_runner.methods.posterior import CombinedPosterior, Posterior
 from sciuq_runner.schema import Count
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop

@@ -14,8 +14,9 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from sciuq_runner.memory import Need
-from sciuq_runner.methods.base import LinearisedPosterior, Method, Posterior, vectors
+from sciuq_runner.methods.base import Method, vectors
 from sciuq_runner.methods.dens import Objective
+from sciuq_runner.methods.posterior import LinearisedPosterior, Posterior
 from sciuq_runner.schema import Count, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.target.terms import Term

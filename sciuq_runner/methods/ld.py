@@ -14,8 +14,9 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
-from sciuq_runner.methods.base import Method, Posterior, chain_posterior
+from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.methods.posterior import Posterior, chain_posterior
 from sciuq_runner.models.base import Inference
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target

@@ -9,8 +9,9 @@ import torch
 from annotated_types import Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.dens import Objective, optimiser_objection
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target.density import Target

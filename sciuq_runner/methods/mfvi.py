@@ -11,7 +11,8 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.schema import Count, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import CompileChoice, InPieces, worth_compiling

@@ -11,7 +11,8 @@ import torch
 from annotated_types import Ge, Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.base import Inference
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target

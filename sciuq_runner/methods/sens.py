@@ -8,8 +8,9 @@ from typing import Annotated
 from annotated_types import Ge
 from torch import Generator
 
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.dens import Objective, optimised, optimiser_objection
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import CompileChoice, worth_compiling

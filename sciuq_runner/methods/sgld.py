@@ -11,8 +11,9 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
-from sciuq_runner.methods.base import Method, Posterior, chain_posterior
+from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.ld import cautious_step
+from sciuq_runner.methods.posterior import Posterior, chain_posterior
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import value_and_grad

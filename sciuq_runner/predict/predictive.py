@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.random_fields import BoundRandomFieldModel
 from sciuq_runner.physics.problem import Array, Observations, OperatorPairs
 from sciuq_runner.target.density import Target

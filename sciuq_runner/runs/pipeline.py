@@ -30,7 +30,7 @@ from sciuq_runner.predict.emulator import save_emulator
 from sciuq_runner.evaluation.gold_standard import gold_standard
 from sciuq_runner.evaluation.prior_posterior import before_and_after, parameter_draws
 from sciuq_runner.training.loop import Loop
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.methods.compatibility import advice_on_units
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict_observed, predict_statistics, statistics

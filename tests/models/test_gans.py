@@ -17,8 +17,8 @@ from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.evaluation.prior_posterior import before_and_after
-from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.gan_fp import BoundGenerators, Samples
 from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial
 from sciuq_runner.models.gp_pi_gan import GPPIGAN

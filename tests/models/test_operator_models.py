@@ -15,9 +15,9 @@ from torch import Generator, Tensor
 from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.models.deeponet import DeepONet

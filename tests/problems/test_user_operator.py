@@ -19,7 +19,8 @@ from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.results import read_results
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.operators import OperatorModel
 from sciuq_runner.predict.emulator import Emulator
