@@ -13,9 +13,10 @@ from torch import Tensor
 
 from sciuq_runner.errors import RunError
 from sciuq_runner.models.base import BoundAdversarialModel, Inference, Prior
-from sciuq_runner.models.gan_fp import GeneratorSettings, Physics, Samples
 from sciuq_runner.models.gan_training import Game
+from sciuq_runner.models.generated_fields import GeneratedFields, GeneratorSettings
 from sciuq_runner.models.pretraining import keep_good
+from sciuq_runner.models.prior_training import Samples
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
 from sciuq_runner.physics.problem import Array, History, Noise, Observations, Problem
 from sciuq_runner.schema import Count
@@ -54,9 +55,9 @@ class BoundPIGAN(BoundRandomFieldModel, BoundAdversarialModel):
 
     def __init__(self, settings: PIGAN, problem: Problem, history: Mapping[str, History]) -> None:
         self.settings, self.problem, self.past, self.prior = settings, problem, history, Prior(1.0)
-        self.physics = Physics(settings, problem)
-        self.physics.take_units(history)
-        self.n_params = self.physics.n_params
+        self.generated = GeneratedFields(settings, problem)
+        self.generated.take_units(history)
+        self.n_params = self.generated.n_params
 
     @property
     def n_realisations(self) -> int:
@@ -68,14 +69,14 @@ class BoundPIGAN(BoundRandomFieldModel, BoundAdversarialModel):
 
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         z = self.draws(self.n_realisations, "shown").to(theta)
-        return self.physics.observe(theta, z, quantity, x)
+        return self.generated.observe(theta, z, quantity, x)
 
     def realise(self, theta: Tensor, quantity: str, x: Tensor, sensed: Mapping[str, Array]) -> Tensor:
         n = next(iter(sensed.values())).shape[1]
-        return self.physics.observe(theta, self.draws(n, "realised").to(theta), quantity, x)
+        return self.generated.observe(theta, self.draws(n, "realised").to(theta), quantity, x)
 
     def init(self, n_members: int, generator: RandomGenerator) -> Tensor:
-        return self.physics.init(n_members, generator)
+        return self.generated.init(n_members, generator)
 
     def train(self, start: Tensor, generator: RandomGenerator, loop: Loop) -> Tensor:
         """The game; when it is lost, the last good weights are kept beside the checkpoint."""
@@ -85,7 +86,7 @@ class BoundPIGAN(BoundRandomFieldModel, BoundAdversarialModel):
         held = max(2, round(self.settings.held_out * len(real)))
 
         def simulate(beta: Tensor, z: Tensor, noise: Tensor) -> Tensor:
-            return samples.made(self.physics, beta, z, noise)
+            return samples.made(self.generated, beta, z, noise)
 
         parts = real[order[held:]], real[order[:held]]
         game = Game(self.settings.gan, simulate, self.settings.latent, *parts, start, generator, loop, "training")
@@ -98,7 +99,7 @@ class BoundPIGAN(BoundRandomFieldModel, BoundAdversarialModel):
             raise RunError(f"{error} {keep_good(loop.checkpoint.parent, kept)}") from error
 
     def state(self) -> dict[str, Tensor]:
-        return {"units": torch.tensor(list(self.physics.units.values()), dtype=torch.float64)}
+        return {"units": torch.tensor(list(self.generated.units.values()), dtype=torch.float64)}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        self.physics.units = dict(zip(self.physics.units, state["units"].tolist(), strict=True))
+        self.generated.units = dict(zip(self.generated.units, state["units"].tolist(), strict=True))

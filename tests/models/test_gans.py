@@ -19,10 +19,11 @@ from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.evaluation.prior_posterior import before_and_after
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.posterior import Posterior
-from sciuq_runner.models.gan_fp import BoundGenerators, Samples
+from sciuq_runner.models.gan_fp import BoundGenerators
 from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.models.pi_gan import PIGAN, BoundPIGAN
+from sciuq_runner.models.prior_training import Samples
 from sciuq_runner.physics.problem import Noise, Observations, PointObservations
 from sciuq_runner.seeds import stream
 from sciuq_runner.target.density import Target
@@ -164,7 +165,7 @@ def test_a_pi_gan_that_fails_keeps_its_last_good_members(tmp_path, monkeypatch, 
     if start:
         found = files.read_tensors(tmp_path / layout.LAST_GOOD)[0]
         again.load_state(found)
-        assert again.physics.units == model.physics.units
+        assert again.generated.units == model.generated.units
         assert torch.isfinite(again.observe(found["theta"], "u", torch.zeros(1, 1))).all()
         begin = target.init(2, torch.Generator().manual_seed(0))
         assert found["theta"].shape == begin.shape
