@@ -122,7 +122,8 @@ class Flow:
         def one(field: int) -> Array:
             _, found, info = dpbsv(bands[field], load[field].reshape(-1, 1), lower=1)
             assert not info, "the matrix is positive definite"
-            return found[:, 0]
+            column: Array = found[:, 0]
+            return column
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return np.stack(list(pool.map(one, range(len(fields)))), axis=1)

@@ -64,7 +64,8 @@ class ForwardPDE(Problem):
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
         if quantity == "f":
             u = unknowns["u"].at(x)
-            return DIFFUSION * u.xx - REACTION * u.value**3
+            found: Tensor = DIFFUSION * u.xx - REACTION * u.value**3
+            return found
         return unknowns[quantity](x)
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
@@ -93,13 +94,15 @@ class ForwardPDE(Problem):
 
 
 def solution(x: Array) -> Array:
-    return np.sin(6 * x) ** 3
+    found: Array = np.sin(6 * x) ** 3
+    return found
 
 
 def source(x: Array) -> Array:
     """What the equation gives for the solution, with its second derivative taken by hand."""
     sine, cosine = np.sin(6 * x), np.cos(6 * x)
-    return DIFFUSION * 108 * sine * (2 * cosine**2 - sine**2) - REACTION * sine**9
+    found: Array = DIFFUSION * 108 * sine * (2 * cosine**2 - sine**2) - REACTION * sine**9
+    return found
 
 
 TRUTH = {"u": solution, "f": source}

@@ -120,7 +120,8 @@ class Function(Problem):
         """The scale of the noise that the readings really have."""
         if self.case in ("known", "unknown"):
             return np.full_like(x, self.noise_scale)
-        return 0.5 * np.abs(x)
+        scale: np.ndarray = 0.5 * np.abs(x)
+        return scale
 
     def true_noise_std(self, x: np.ndarray) -> np.ndarray:
         """Its standard deviation, which for heavy tails is more than the scale."""

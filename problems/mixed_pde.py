@@ -100,23 +100,25 @@ class MixedPDE(Problem):
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
         if quantity == "f":
             u, reaction = unknowns["u"].at(x), unknowns["lambda"](x)
-            return u.t - DIFFUSION * u.xx + reaction * u.value**3
+            found: Tensor = u.t - DIFFUSION * u.xx + reaction * u.value**3
+            return found
         return unknowns[quantity](x)
 
     # The truth
 
     def reaction(self, x: Array) -> Array:
-        if self.case == "steep":
-            return 0.2 + np.exp(x**2) * np.cos(3 * x) ** 2
-        return 0.2 + np.exp(x) * np.cos(2 * x) ** 2
+        growth, frequency = (x**2, 3) if self.case == "steep" else (x, 2)
+        rate: Array = 0.2 + np.exp(growth) * np.cos(frequency * x) ** 2
+        return rate
 
     def source(self, x: Array) -> Array:
-        return np.exp(-((x - 0.25) ** 2) / (2 * 0.4**2)) * np.sin(3 * x) ** 2
+        found: Array = np.exp(-((x - 0.25) ** 2) / (2 * 0.4**2)) * np.sin(3 * x) ** 2
+        return found
 
     def solution(self, x: Array, t: Array) -> Array:
         """The reference solution ``[len(t), len(x)]``."""
         amplitude = 1.0 if self.case == "steep" else 0.5
-        return solve(
+        found: Array = solve(
             x,
             t,
             diffusion=DIFFUSION,
@@ -125,6 +127,7 @@ class MixedPDE(Problem):
             initial=lambda x: amplitude * np.cos(np.pi * x) ** 2,
             boundary=(amplitude, amplitude),
         )
+        return found
 
     def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
         r"""Earlier experiments with other sources and rates from the same initial and boundary values,
@@ -235,7 +238,8 @@ def without_corners(points: Array) -> Array:
 
 def shifted(n: int, key: int) -> Array:
     """Equidistant places with small shifts, both ends as they are."""
-    even = np.linspace(-1, 1, n)
+    even: Array = np.linspace(-1, 1, n)
     shift = np.random.default_rng(key).uniform(-0.15, 0.15, n) * (even[1] - even[0])
     shift[[0, -1]] = 0
-    return even + shift
+    even += shift
+    return even

@@ -75,7 +75,8 @@ class SPDE(Problem):
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
         if quantity == "f":
             u, conductivity = unknowns["u"].at(x), unknowns["lambda"].at(x)
-            return -DIFFUSION * (conductivity.x * u.x + conductivity.value * u.xx)
+            found: Tensor = -DIFFUSION * (conductivity.x * u.x + conductivity.value * u.xx)
+            return found
         return unknowns[quantity](x)
 
     def dataset(self, rng: np.random.Generator) -> Dataset:

@@ -182,7 +182,8 @@ class AnchoredObjective(Objective):
         total = 0.5 * ((theta - self.anchors[: len(theta)]) / self.scale).square().sum(1)
         for term in self.terms:
             total = total - self.target.term_log_likelihood(theta, term)
-        return total / self.target.n_observations
+        found: Tensor = total / self.target.n_observations
+        return found
 
 
 def optimised(theta: Tensor, objective: Objective, loop: Loop) -> Posterior:

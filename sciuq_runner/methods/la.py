@@ -178,7 +178,8 @@ def draw_by_rows(jacobian: Tensor, scales: Tensor, n: int, generator: Generator)
     scaled = jacobian * scales
     gram = scaled @ scaled.T + torch.eye(len(jacobian), dtype=torch.float64)
     correction = torch.linalg.solve(gram, (noise - prior @ jacobian.T).T).T
-    return prior + correction @ scaled * scales
+    found: Tensor = prior + correction @ scaled * scales
+    return found
 
 
 class FixedScales(Objective):
@@ -233,7 +234,8 @@ class Stacked(nn.Module):
         """Derivatives of all rows, ``[n_rows, number of free weights]``, along whichever there are fewer of."""
         point = self.free.detach()
         if self.n_rows <= len(point):
-            return torch.func.jacrev(self.outputs)(point)
+            rows: Tensor = torch.func.jacrev(self.outputs)(point)
+            return rows
 
         def push(direction: Tensor) -> Tensor:
             tangent: Tensor = torch.func.jvp(self.outputs, (point,), (direction,))[1]

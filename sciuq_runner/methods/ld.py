@@ -141,7 +141,7 @@ def largest_curvature(log_density: BatchedFunction, theta: Tensor, n_iterations:
         for _ in range(n_iterations):
             vector = vector / vector.norm(dim=1, keepdim=True)
             (vector,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
-    return vector.norm(dim=1).max().item()
+    return float(vector.norm(dim=1).max())
 
 
 def langevin(

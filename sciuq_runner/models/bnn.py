@@ -16,7 +16,7 @@ from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.networks.mlp import Init
+from sciuq_runner.networks.layered import Init
 from sciuq_runner.networks.scaled import Scaled
 from sciuq_runner.physics.fields import Field, Jet, Unknowns
 from sciuq_runner.physics.problem import FieldSpec, InverseGamma, Noise, Observations, Problem, Unit

@@ -98,7 +98,7 @@ class BoundGenerators(BoundModel):
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
         """What the game has learned with Gaussian noise is a standard deviation, whatever the likelihood is."""
         std = self.generated.noise_scale(self.weights.to(theta), quantity, x).expand(len(theta), -1, -1)
-        return std / self.noise[quantity].variance_factor ** 0.5
+        return std / float(self.noise[quantity].variance_factor ** 0.5)
 
     def init(self, n_members: int, generator: RandomGenerator) -> Tensor:
         return torch.randn(n_members, self.n_params, generator=generator, dtype=torch.float64)

@@ -236,6 +236,7 @@ def sliced_distance(made: Tensor, real: Tensor) -> Tensor:
     def quantiles(samples: Tensor) -> Tensor:
         along = (samples @ directions).sort(dim=-2).values
         place = (levels * along.shape[-2]).long().clamp_max(along.shape[-2] - 1)
-        return along[..., place, :]
+        found: Tensor = along[..., place, :]
+        return found
 
     return (quantiles(made) - quantiles(real)).abs().mean((1, 2))

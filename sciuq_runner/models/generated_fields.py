@@ -17,7 +17,7 @@ from sciuq_runner.models.gan_training import Adversarial
 from sciuq_runner.networks import MLP
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.generator import Generator, JointGenerator, SplitGenerator
-from sciuq_runner.networks.mlp import Init
+from sciuq_runner.networks.layered import Init
 from sciuq_runner.physics.fields import Field, Jet, Unknowns
 from sciuq_runner.physics.problem import History, Problem
 from sciuq_runner.physics.taylor import Order

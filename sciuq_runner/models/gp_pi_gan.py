@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -124,4 +125,4 @@ class BoundProcess(BoundGenerators):
         """The process without readings, whose mean is zero; what the physics makes of it elsewhere is not known."""
         if quantity != self.settings.process:
             return None
-        return np.sqrt(self.realised[1]) * rng.standard_normal(n)
+        return math.sqrt(self.realised[1]) * rng.standard_normal(n)

@@ -18,7 +18,7 @@ from sciuq_runner.models.polynomial_chaos import PCA, ChaosBasis, Encoding
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
 from sciuq_runner.networks import MLP, Network
 from sciuq_runner.networks.activations import Activation
-from sciuq_runner.networks.mlp import Init
+from sciuq_runner.networks.layered import Init
 from sciuq_runner.networks.parallel import Parallel
 from sciuq_runner.physics.fields import Jet, Unknowns
 from sciuq_runner.physics.problem import Array, Noise, Observations, Problem, Realisations
@@ -186,7 +186,8 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
         modes = torch.linalg.lstsq(matrix.T, torch.tensor(readings.y).T).solution.T
 
         def misfit(weights: Tensor) -> Tensor:
-            return (network(weights, x) - modes).square().sum((1, 2))
+            found: Tensor = (network(weights, x) - modes).square().sum((1, 2))
+            return found
 
         n_steps = self.settings.warm_start
         rate = cosine_cycles(n_steps, 1, WARM_RATE, 0.01 * WARM_RATE)
@@ -195,7 +196,7 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
         end = adam(misfit, begin, theta.new_tensor([rate(step) for step in range(n_steps)]))[0].theta
         with torch.no_grad():
             attempts = misfit(end).view(N_ATTEMPTS, -1)
-        return end.unflatten(0, attempts.shape)[attempts.argmin(0), torch.arange(attempts.shape[1])]
+        return torch.unflatten(end, 0, attempts.shape)[attempts.argmin(0), torch.arange(attempts.shape[1])]
 
     def state(self) -> dict[str, Tensor]:
         found = {"basis": torch.tensor(self.encoding.basis.factor)}

@@ -94,7 +94,7 @@ class PriorTraining(Pretraining):
 
     @property
     def n_realisations(self) -> int:
-        return next(iter(self.model.past.values())).y.shape[1]
+        return int(next(iter(self.model.past.values())).y.shape[1])
 
     def key(self) -> str:
         problem, settings = self.model.problem, asdict(self.model.settings)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.files import ARCHIVE_ERRORS, BOMB_RATIO, BOMB_SIZE, first_line, refuse_bomb, unpacked_size
+from sciuq_runner.errors import ConfigError, first_line, nearest
+from sciuq_runner.files import ARCHIVE_ERRORS, BOMB_RATIO, BOMB_SIZE, refuse_bomb, unpacked_size
 
 LARGEST = 1e18
 """Of a number whose square single precision still holds."""

@@ -35,7 +35,8 @@ class Parameter:
             case "lognormal":
                 return self.a * torch.exp(self.b * z)
             case "uniform":
-                return self.a + (self.b - self.a) * torch.special.ndtr(z)
+                share: Tensor = torch.special.ndtr(z)
+                return self.a + (self.b - self.a) * share
 
     def standard(self, value: float) -> float:
         """The z of a value."""

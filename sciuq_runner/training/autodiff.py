@@ -175,7 +175,8 @@ class MaybeCompiled:
         count = len(members[0])
         n_parts = next(n for n in range(min(workers.count, count), 0, -1) if count % n == 0)
         if not self.compiled or n_parts == 1 or members[0].device.type != "cpu":
-            return self(*members, *shared)
+            found: tuple[Tensor, ...] = self(*members, *shared)
+            return found
         parts = [(*part, *shared) for part in zip(*(item.chunk(n_parts) for item in members), strict=True)]
         # The first time it compiles, and may find that it cannot.
         done = workers.map(self, parts) if self.announced else [self(*part) for part in parts]
