@@ -33,10 +33,10 @@ from sciuq_runner.seeds import stream
 from .darcy_flow import Flow, Grid, KarhunenLoeve
 
 SOURCE = 50.0
-FORMAT = 1
+DATA_FORMAT = 1
 """Counts changes of the code after which kept data are of no use."""
 
-INPUT, OUTPUT = "log_lambda", "u"
+LOG_CONDUCTIVITY, HEAD = "log_lambda", "u"
 N_READ = 20  # places where a new conductivity is read, unless another number is set
 
 
@@ -92,9 +92,9 @@ class Darcy(Problem):
     new_length: Positive = 0.25
     noise_scale: Positive = 0.1
 
-    direct: ClassVar[tuple[str, ...]] = (INPUT,)
+    direct: ClassVar[tuple[str, ...]] = (LOG_CONDUCTIVITY,)
     split_label: ClassVar[str] = "correlation length"
-    fields: ClassVar[Mapping[str, FieldSpec]] = {INPUT: FieldSpec(("x", "y"))}  # type: ignore[misc]
+    fields: ClassVar[Mapping[str, FieldSpec]] = {LOG_CONDUCTIVITY: FieldSpec(("x", "y"))}  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         if self.n_terms > self.n_grid**2:
@@ -126,7 +126,7 @@ class Darcy(Problem):
 
     @property
     def operator(self) -> Operator:
-        return Operator(INPUT, OUTPUT, positive=True)  # by the maximum principle
+        return Operator(LOG_CONDUCTIVITY, HEAD, positive=True)  # by the maximum principle
 
     @property
     def n_calibration_points(self) -> int:
@@ -135,15 +135,15 @@ class Darcy(Problem):
     @property
     def noise(self) -> Mapping[str, Noise]:
         if self.case == "noisy":
-            return {INPUT: Noise("known", self.noise_scale), OUTPUT: Noise("known", self.noise_scale)}
-        return {OUTPUT: Noise("known", self.train_noise) if self.train_noise else Noise("exact", self.tolerance)}
+            return {LOG_CONDUCTIVITY: Noise("known", self.noise_scale), HEAD: Noise("known", self.noise_scale)}
+        return {HEAD: Noise("known", self.train_noise) if self.train_noise else Noise("exact", self.tolerance)}
 
     def coordinates_of(self, quantity: str) -> tuple[str, ...]:
         return ("x", "y")
 
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
-        assert quantity == INPUT, "what follows from it is the operator's"
-        return unknowns[INPUT](x)
+        assert quantity == LOG_CONDUCTIVITY, "what follows from it is the operator's"
+        return unknowns[LOG_CONDUCTIVITY](x)
 
     # Fields and what flows through them
 
@@ -156,14 +156,14 @@ class Darcy(Problem):
             "n": n,
             "seed": self.data_seed,
         }
-        settings |= {"use": use, "problem": "darcy", "format": FORMAT}
+        settings |= {"use": use, "problem": "darcy", "format": DATA_FORMAT}
 
         def make() -> dict[str, Array]:
             found = self.draw(length, n, stream(self.data_seed, f"{use} {length:g}"))
-            return dict(zip((INPUT, OUTPUT), found, strict=True))
+            return dict(zip((LOG_CONDUCTIVITY, HEAD), found, strict=True))
 
         found = cached(settings, make)
-        return found[INPUT], found[OUTPUT]
+        return found[LOG_CONDUCTIVITY], found[HEAD]
 
     def draw(self, length: float, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         logarithm = KarhunenLoeve(self.grid, length, self.n_terms).draw(n, rng)
@@ -195,14 +195,14 @@ class Darcy(Problem):
         x, shared = self.grid.points, self.standardise == "shared"
         (logarithm, u), seen = self.known, self.sensors
         return {
-            INPUT: Standardisation.fit(x[seen], logarithm[seen], False, shared),
-            OUTPUT: Standardisation.fit(x, u, self.target == "log_u", shared),
+            LOG_CONDUCTIVITY: Standardisation.fit(x[seen], logarithm[seen], False, shared),
+            HEAD: Standardisation.fit(x, u, self.target == "log_u", shared),
         }
 
     def pairs(self) -> OperatorPairs:
         logarithm, u = self.solved
         if self.train_noise:
-            u = self.with_noise(u, self.transforms()[OUTPUT], self.train_noise, stream(self.data_seed, "noise"))
+            u = self.with_noise(u, self.transforms()[HEAD], self.train_noise, stream(self.data_seed, "noise"))
         read = self.cells(self.stride)
         inputs = self.both_ways(logarithm)[self.sensors].T
         x, values, noisy = self.grid.points[read], self.both_ways(u)[read], self.train_noise > 0
@@ -220,10 +220,10 @@ class Darcy(Problem):
     def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
         """At most all that were solved: a mirror image of one that judges a prior must not train it."""
         every = self.cells(2)
-        return {INPUT: History(self.grid.points[every], self.solved[0][every, :n])}
+        return {LOG_CONDUCTIVITY: History(self.grid.points[every], self.solved[0][every, :n])}
 
     def noise_of_history(self) -> Mapping[str, float | None]:
-        return {INPUT: 0.0}
+        return {LOG_CONDUCTIVITY: 0.0}
 
     def with_noise(self, values: Array, transform: Standardisation, scale: float, rng: np.random.Generator) -> Array:
         """Values on the grid with noise in standardised units."""
@@ -265,7 +265,7 @@ class Darcy(Problem):
         lengths = np.repeat(self.test_lengths, self.n_test)
         order = sorted(self.test_lengths, key=lambda length: length != self.length)  # the known one first
         return {
-            OUTPUT: QuantityData(
+            HEAD: QuantityData(
                 train=train,
                 test=OperatorPairs(x, u, inputs.T),
                 reference=u,
@@ -300,8 +300,8 @@ class Darcy(Problem):
     def new_field(self, rng: np.random.Generator) -> Dataset:
         """One unseen conductivity with its head, and noisy readings of both."""
         x, transforms = self.grid.points, self.transforms()
-        values = dict(zip((INPUT, OUTPUT), self.draw(self.new_length, 1, rng), strict=True))
-        counts = {INPUT: N_READ if self.n_lambda is None else self.n_lambda, OUTPUT: self.n_u}
+        values = dict(zip((LOG_CONDUCTIVITY, HEAD), self.draw(self.new_length, 1, rng), strict=True))
+        counts = {LOG_CONDUCTIVITY: N_READ if self.n_lambda is None else self.n_lambda, HEAD: self.n_u}
         split = "id" if self.new_length == self.length else "ood"
         found = {}
         for name, truth in values.items():

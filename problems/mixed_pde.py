@@ -169,7 +169,7 @@ class MixedPDE(Problem):
         random = {name: (rng.uniform(0, 1, n), rng.uniform(-1, 1, n)) for name, n in sizes.items()}
         everywhere = np.concatenate([places["u"], grid_x, *(x for _, x in random.values())])
         moments = np.concatenate([TIMES, grid_t, *(t for t, _ in random.values())])
-        table = Table(everywhere, moments, self.solution(np.unique(everywhere), np.unique(moments)))
+        table = TabulatedSolution(everywhere, moments, self.solution(np.unique(everywhere), np.unique(moments)))
 
         def truth(quantity: str, points: Array) -> Array:
             if quantity == "u":
@@ -212,7 +212,7 @@ class MixedPDE(Problem):
         return 0.1 * np.abs(x) if self.case == "heteroscedastic" else np.full_like(x, self.noise_scale)
 
 
-class Table:
+class TabulatedSolution:
     """A function of (t, x) known where both are among given values."""
 
     def __init__(self, x: Array, t: Array, values: Array) -> None:

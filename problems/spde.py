@@ -22,7 +22,7 @@ MEAN_SOURCE, STD_SOURCE, STD_LOG = 0.5, 0.15, 0.1
 N_CELLS = 400
 """Cells of the reference solution, whose error is then below 1e-5 of its size."""
 
-QUANTITIES = ("u", "f", "lambda")
+OBSERVED = ("u", "f", "lambda")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SPDE(Problem):
     @property
     def noise(self) -> Mapping[str, Noise]:
         noisy = self.case == "noisy"
-        return dict.fromkeys(QUANTITIES, Noise("known", self.noise_scale) if noisy else Noise("exact", self.tolerance))
+        return dict.fromkeys(OBSERVED, Noise("known", self.noise_scale) if noisy else Noise("exact", self.tolerance))
 
     def coordinates_of(self, quantity: str) -> tuple[str, ...]:
         return ("x",)
@@ -105,7 +105,7 @@ class SPDE(Problem):
                 clean_rl2e=True,
                 sensed=read(unseen, name) if name in self.random_inputs else None,
             )
-            for name in QUANTITIES
+            for name in OBSERVED
         }
 
     def realise(self, draw: GaussianProcess, n: int, rng: np.random.Generator) -> dict[str, CubicSpline]:

@@ -12,12 +12,12 @@ from annotated_types import Ge, Gt, Interval
 from pydantic import FiniteFloat
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.physics.data_files import LARGEST
+from sciuq_runner.physics.data_files import LARGEST_NUMBER
 from sciuq_runner.physics.derivative_sums import combined
 from sciuq_runner.physics.expression_names import check_name, check_names, derivative_of
 from sciuq_runner.physics.expression_parser import parse
 from sciuq_runner.physics.expressions import Expression
-from sciuq_runner.physics.fields import VALUE
+from sciuq_runner.physics.fields import FIELD_VALUE
 from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Parameter, Unit
 from sciuq_runner.schema import Count, Positive, check, construct
 
@@ -27,7 +27,7 @@ points that share a reading: in the unit of the quantity, unless the file says o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prior(ABC):
+class ParameterPrior(ABC):
     """An entry of ``parameters:``; ``reference`` is the truth where it is known, ``start`` where to begin."""
 
     reference: float | None = None
@@ -39,7 +39,7 @@ class Prior(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NormalPrior(Prior):
+class NormalPrior(ParameterPrior):
     mean: float
     std: Positive
 
@@ -48,7 +48,7 @@ class NormalPrior(Prior):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LognormalPrior(Prior):
+class LognormalPrior(ParameterPrior):
     median: Positive
     spread: Positive  # of the logarithm
 
@@ -57,7 +57,7 @@ class LognormalPrior(Prior):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniformPrior(Prior):
+class UniformPrior(ParameterPrior):
     low: float
     high: float
 
@@ -69,7 +69,7 @@ class UniformPrior(Prior):
         return Parameter("uniform", self.low, self.high, self.reference, self.start)
 
 
-PRIORS: dict[str, type[Prior]] = {"normal": NormalPrior, "lognormal": LognormalPrior, "uniform": UniformPrior}
+PRIORS: dict[str, type[ParameterPrior]] = {"normal": NormalPrior, "lognormal": LognormalPrior, "uniform": UniformPrior}
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class UnitSettings:
     """``units:`` of a coordinate or a field; a plain number is the scale. See :class:`Unit`."""
 
     scale: Annotated[float, Interval(ge=1e-12, le=1e12)] = 1.0
-    offset: Annotated[float, Interval(ge=-LARGEST, le=LARGEST)] = 0.0
+    offset: Annotated[float, Interval(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)] = 0.0
 
 
 FAMILY = ("kind", "scale", "family", "degrees_of_freedom")
@@ -245,13 +245,15 @@ def read_equation(
     for name in sorted(expression.names):
         derivative = derivative_of(name, depends)
         if name in depends:
-            asked[name] = (name, VALUE)
+            asked[name] = (name, FIELD_VALUE)
         elif derivative is not None:
             asked[name] = (derivative[0], name.removeprefix(f"{derivative[0]}_"))
     if not asked:
         raise ConfigError(f"{label}={text!r} uses no field: write an expression of {', '.join(depends)}.")
     needed = expression.names.union(*(depends[owner] for owner, _ in asked.values()))
-    collected, found = combined(expression, {name: owner for name, (owner, along) in asked.items() if along != VALUE})
+    collected, found = combined(
+        expression, {name: owner for name, (owner, along) in asked.items() if along != FIELD_VALUE}
+    )
     sums = {
         name: (asked[next(iter(parts))][0], {asked[part][1]: factor for part, factor in parts.items()})
         for name, parts in found.items()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
+from sciuq_runner.problems.darcy import HEAD, LOG_CONDUCTIVITY, Darcy
 from sklearn.linear_model import Ridge
 
 from sciuq_runner.evaluation import baselines
@@ -19,7 +19,7 @@ PROBLEM = Darcy(n_grid=6, n_terms=20, n_pairs=60, n_test=9, n_validation=8)
 
 
 def parts(problem: Darcy = PROBLEM) -> tuple[QuantityData, Standardisation]:
-    return problem.dataset(stream(0, "data"))[OUTPUT], problem.transforms()[INPUT]
+    return problem.dataset(stream(0, "data"))[HEAD], problem.transforms()[LOG_CONDUCTIVITY]
 
 
 def independent(

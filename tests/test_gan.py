@@ -21,7 +21,7 @@ from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
-from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial, sliced_distance
+from sciuq_runner.models.gan_training import JUDGED_EVERY, Adversarial, sliced_distance
 from sciuq_runner.models.pretraining import Store, pretrain
 from sciuq_runner.models.prior_training import PriorTraining, unlikeness
 from sciuq_runner.networks.critic import LEAK, Critic
@@ -224,7 +224,7 @@ def test_pretraining_goes_on_where_it_was_interrupted(tmp_path):
 
 
 def test_a_checkpoint_can_be_written_at_any_step(tmp_path):
-    settings = replace(SMALL, n_steps=CHECK_EVERY + 1)
+    settings = replace(SMALL, n_steps=JUDGED_EVERY + 1)
     problem = Lines()
     model = GANFP(latent=3, width=8, n_realisations=100, gan=settings).bind(problem, problem.noise)
     loop = Loop(None, tmp_path / "run" / "checkpoint.safetensors", 0)  # after every step
@@ -268,13 +268,13 @@ class StopAt(Silent):
 @pytest.mark.parametrize(("factor", "said"), FAULTS)
 def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_weights(tmp_path, factor, said):
     """They are those of the look before, and can be loaded."""
-    model, early, again = (failing(2 * CHECK_EVERY, factor, CHECK_EVERY + 5) for _ in range(3))
+    model, early, again = (failing(2 * JUDGED_EVERY, factor, JUDGED_EVERY + 5) for _ in range(3))
     with pytest.raises(RunError, match=rf"{said}.* The last good weights are in {tmp_path / layout.LAST_GOOD}\."):
         pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
     assert not list((tmp_path / "store").glob("*.safetensors"))
     again.load_state(files.read_tensors(tmp_path / layout.LAST_GOOD)[0])
     (stage,) = early.pretraining()
-    torch.testing.assert_close(again.weights, stage.run(StopAt(CHECK_EVERY).loop)["beta"], rtol=0, atol=0)
+    torch.testing.assert_close(again.weights, stage.run(StopAt(JUDGED_EVERY).loop)["beta"], rtol=0, atol=0)
     assert torch.isfinite(again.weights).all()
     assert again.generated.units == early.generated.units != {"u": 1.0}
 
@@ -289,7 +289,7 @@ def test_weights_that_nobody_has_looked_at_are_not_called_good(tmp_path, factor,
 def test_weights_without_variety_are_not_called_good_either(tmp_path):
     """Early looks are patient with a generator that does not vary yet."""
     with pytest.raises(RunError, match=r"collapsed.* None of its weights were good yet: none are kept\."):
-        pretrain(failing(5 * CHECK_EVERY, 0.0, 0), Store(tmp_path / "store"), tmp_path, Loop())
+        pretrain(failing(5 * JUDGED_EVERY, 0.0, 0), Store(tmp_path / "store"), tmp_path, Loop())
 
 
 @dataclass(frozen=True)

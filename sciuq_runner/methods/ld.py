@@ -31,7 +31,7 @@ from sciuq_runner.training.autodiff import (
     worth_compiling,
 )
 from sciuq_runner.training.loop import Loop
-from sciuq_runner.training.optimisers import STRIDE
+from sciuq_runner.training.optimisers import STEPS_PER_CALL
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class LD(Method):
         )
         step_size = self.step_size or cautious_step(target.log_density, theta)
         move = MaybeCompiled(partial(langevin, log_density, target.n_weights, step_size), compiled)
-        burn, stride = (1, 1) if learns else (STRIDE, self.thin)  # scales are drawn after every step
+        burn, stride = (1, 1) if learns else (STEPS_PER_CALL, self.thin)  # scales are drawn after every step
 
         def advance(count: int) -> None:
             normal = torch.randn(count, *theta.shape, generator=generator, dtype=theta.dtype).to(theta.device)

@@ -19,7 +19,7 @@ from sciuq_runner.training.autodiff import CompileChoice, InPieces, worth_compil
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.training.optimisers import Trainer
 
-CHECK_EVERY = 50  # steps between two looks at the validation data
+VALIDATION_EVERY = 50  # steps between two looks at the validation data
 CHECK_DRAWS = 64
 
 
@@ -103,7 +103,7 @@ class MFVI(Method):
         trainer = Trainer(InPieces(negative_elbo, pieces), omega, generator, loop, compiled, inputs, best, undefined)
         first_look = self.scale_delay if extra else 0
         for done in trainer.steps(self.n_steps, lambda _: self.learning_rate):
-            if self.early_stopping and done > first_look and done % CHECK_EVERY == 0:
+            if self.early_stopping and done > first_look and done % VALIDATION_EVERY == 0:
                 with torch.no_grad():
                     found = target.predictive_nll(draw(trainer.theta, noise(CHECK_DRAWS)), target.validation_terms)
                 if found.item() < trainer.state["best_nll"].item():

@@ -40,7 +40,7 @@ from sciuq_runner.training.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.training.optimisers import Trainer, cosine_cycles
 
-FORMAT = 2
+OPERATOR_FORMAT = 2
 """Counts changes of the code after which an earlier product is of no use."""
 
 N_POINTS = 400  # of every function in a step
@@ -207,7 +207,7 @@ class BoundOperatorField(BoundModel):
         values = self.operator.network(beta, x, functions)
         if not self.units:
             return values
-        (centre, scale), (new_centre, new_scale) = (self.units[name](x) for name in (NETWORK, OUTPUT))
+        (centre, scale), (new_centre, new_scale) = (self.units[name](x) for name in (NETWORK_UNITS, OUTPUT_UNITS))
         return ((centre + scale * values).exp() - new_centre) / new_scale
 
     def alternatives(self, quantity: str) -> int:
@@ -236,31 +236,35 @@ class BoundOperatorField(BoundModel):
 
     def state(self) -> dict[str, Tensor]:
         assert self.beta is not None
-        inner = {f"{INNER}{name}": value for name, value in self.inner.state().items()}
+        inner = {f"{INNER_PREFIX}{name}": value for name, value in self.inner.state().items()}
         return {"operator": self.beta, **self.operator_state(), **inner}
 
     def operator_state(self) -> dict[str, Tensor]:
         """What the operator needs beside its weights."""
         units = pack({name: unit.known for name, unit in self.units.items()})
-        return {**self.operator.state(), **{f"{UNITS}{name}": value for name, value in units.items()}}
+        return {**self.operator.state(), **{f"{UNITS_PREFIX}{name}": value for name, value in units.items()}}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         self.load_operator(state)
-        inner = {name.removeprefix(INNER): value for name, value in state.items() if name.startswith(INNER)}
+        inner = {
+            name.removeprefix(INNER_PREFIX): value for name, value in state.items() if name.startswith(INNER_PREFIX)
+        }
         self.inner.load_state(inner)
 
     def load_operator(self, state: Mapping[str, Tensor]) -> None:
         """The operator alone."""
-        units = {name.removeprefix(UNITS): value for name, value in state.items() if name.startswith(UNITS)}
+        units = {
+            name.removeprefix(UNITS_PREFIX): value for name, value in state.items() if name.startswith(UNITS_PREFIX)
+        }
         self.operator.load_state(state)
         self.units = {name: Units(known) for name, known in unpack(units)[0].items()}
         self.beta = state["operator"]
 
 
-INNER = "input."
+INNER_PREFIX = "input."
 """Begins the names of what the input's model holds."""
 
-UNITS, NETWORK, OUTPUT = "units.", "network", "output"
+UNITS_PREFIX, NETWORK_UNITS, OUTPUT_UNITS = "units.", "network", "output"
 """Begins the names of what units an operator holds, and whose these are."""
 
 
@@ -276,7 +280,7 @@ class OperatorPretraining(Pretraining):
         self.output = transforms[model.names.output]
         self.inputs = torch.tensor(transforms[model.names.input].apply(pairs.inputs.T, self.sensors).T).float()
         learned = Standardisation.fit(pairs.x, pairs.y, log=True) if model.learns_logarithm else self.output
-        self.units = {} if learned is self.output else {NETWORK: Units(learned), OUTPUT: Units(self.output)}
+        self.units = {} if learned is self.output else {NETWORK_UNITS: Units(learned), OUTPUT_UNITS: Units(self.output)}
         self.x, self.y = torch.tensor(pairs.x).float(), torch.tensor(learned.apply(pairs.y, pairs.x)).float()
         functions = np.arange(len(self.inputs)).reshape(pairs.positions, -1)  # one in all its positions, or not at all
         order = stream(settings.pretrain_seed, "held-out pairs").permutation(functions.shape[1])
@@ -288,7 +292,7 @@ class OperatorPretraining(Pretraining):
         settings, pairs = self.model.settings, self.model.pairs
         same = {"compile", "space"}  # the first changes nothing, the second what is learned, which counts below
         training = {name: value for name, value in asdict(settings.training).items() if name not in same}
-        parts = [FORMAT, type(settings.operator).__name__, asdict(settings.operator), training]  # type: ignore[call-overload]
+        parts = [OPERATOR_FORMAT, type(settings.operator).__name__, asdict(settings.operator), training]  # type: ignore[call-overload]
         found = hashlib.sha256(json.dumps([*parts, settings.n_operators, settings.pretrain_seed]).encode())
         units = [self.output.centre, self.output.scale] if self.units else []  # else y is in them
         for array in (self.sensors, pairs.x, self.y.numpy(), self.inputs.numpy(), *units):

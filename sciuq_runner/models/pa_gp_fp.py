@@ -24,11 +24,11 @@ class PAGPFP(OperatorFieldModel):
     n_terms: Count = 100
 
     def prior_model(self) -> Model:
-        return GaussianProcess(self.n_terms)
+        return GaussianProcessModel(self.n_terms)
 
 
 @dataclass(frozen=True)
-class GaussianProcess(Model):
+class GaussianProcessModel(Model):
     """A random function that is linear in theta."""
 
     n_terms: Count = 100

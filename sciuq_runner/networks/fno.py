@@ -18,7 +18,7 @@ PADDING = 8
 Weights = tuple[Tensor, list[tuple[Tensor, Tensor]], Tensor, Tensor]
 
 
-class FNO(OperatorNetwork):
+class FourierNetwork(OperatorNetwork):
     r"""Convolutions with kernels given by their Fourier coefficients (Li et al. 2021),
 
     .. math:: v_{l+1} = \phi\bigl(v_l W_l + b_l + \mathcal F^{-1}(\mathcal F(v_l)\, S_l)\bigr),

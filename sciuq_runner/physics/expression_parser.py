@@ -42,7 +42,8 @@ def parse(
         raise ConfigError(f"{label} is {len(text)} characters long: an expression has at most {MAX_LENGTH}.")
     if not text.strip():
         raise ConfigError(f"{label} is empty: write an expression such as u_t - D*u_xx.")
-    return Expression(text, tuple(Parser(text, label, {**CONSTANTS, **(constants or {})}, fields or {}).parse()))
+    parser = ExpressionParser(text, label, {**CONSTANTS, **(constants or {})}, fields or {})
+    return Expression(text, tuple(parser.parse()))
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _end_of_number(text: str, at: int) -> int:
     return at
 
 
-class Parser:
+class ExpressionParser:
     """Recursive descent with the precedence of Python; appends the steps of what it reads."""
 
     def __init__(

@@ -24,7 +24,7 @@ CompileChoice = Literal["auto", "always", "never"]
 WORTH_COMPILING = 15_000
 """Gradient evaluations from which compiling pays: some 10 s to compile against about 0.7 ms saved on each."""
 
-OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"cpp_wrapper": True}
+COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"cpp_wrapper": True}
 """Calls between kernels in C++ too: with small networks, Python would take longer than the arithmetic."""
 
 
@@ -148,7 +148,9 @@ class MaybeCompiled:
         self.eager = function
         if compiled:  # one code object serves all runs of a sweep, each with shapes of its own
             torch._dynamo.config.recompile_limit = 256
-        self.call = torch.compile(function, fullgraph=True, dynamic=False, options=OPTIONS) if compiled else function
+        self.call = (
+            torch.compile(function, fullgraph=True, dynamic=False, options=COMPILE_OPTIONS) if compiled else function
+        )
         self.compiled = compiled
         self.announced = False
 

@@ -20,7 +20,7 @@ from sciuq_runner.evaluation.prior_posterior import before_and_after
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.gan_fp import BoundGenerators
-from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial
+from sciuq_runner.models.gan_training import JUDGED_EVERY, Adversarial
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.models.pi_gan import PIGAN, BoundPIGAN
 from sciuq_runner.models.prior_training import Samples
@@ -142,11 +142,11 @@ def test_members_of_a_pi_gan_train_apart_and_make_the_source_by_physics():
 
 
 @pytest.mark.parametrize(("factor", "said"), [(float("nan"), "NaN or infinite"), (0.0, "collapsed")])
-@pytest.mark.parametrize("start", [0, CHECK_EVERY + 5], ids=["at once", "later"])
+@pytest.mark.parametrize("start", [0, JUDGED_EVERY + 5], ids=["at once", "later"])
 def test_a_pi_gan_that_fails_keeps_its_last_good_members(tmp_path, monkeypatch, factor, said, start):
     problem = SPDE(n_realisations=60, n_test_realisations=20, n_calibration=0, n_test=11)
     train = {name: item.train for name, item in problem.dataset(stream(0, "data")).items()}
-    settings = PIGAN(latent=3, width=8, n_draws=7, gan=replace(SMALL, n_steps=2 * CHECK_EVERY))
+    settings = PIGAN(latent=3, width=8, n_draws=7, gan=replace(SMALL, n_steps=2 * JUDGED_EVERY))
     model, again = (settings.bind(problem, problem.noise, part) for part in (train, None))
     target = Target(model, problem.noise, train, dtype=torch.float64)
     loop = Loop(None, tmp_path / "checkpoint.safetensors")

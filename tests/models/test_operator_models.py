@@ -46,7 +46,7 @@ from sciuq_runner.predict import predictive
 from sciuq_runner.predict.predictive import predict
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
-from sciuq_runner.training.optimisers import STRIDE
+from sciuq_runner.training.optimisers import STEPS_PER_CALL
 from tests.montecarlo import assert_moments
 from tests.operators import TINY, Counting, OneWeight
 
@@ -173,7 +173,7 @@ def test_a_deeponet_learns_a_linear_operator(batch_size):
 
 def test_training_in_mini_batches_goes_on_where_it_was_interrupted(tmp_path):
     problem = Integration(n_pairs=20)
-    method = DEns(n_members=2, n_steps=3 * STRIDE, batch_size=4, compile="never")
+    method = DEns(n_members=2, n_steps=3 * STEPS_PER_CALL, batch_size=4, compile="never")
     whole = method.run(learned_target(problem), generator(), Loop())
     display = Counting("training")
     display.loop = Loop(display, tmp_path / "checkpoint.safetensors", 1e9)
