@@ -55,8 +55,8 @@ class Darcy(Problem):
     takes the logarithm of u before. All that is predicted is in the original units of u and :math:`\log\lambda`.
     Heads of the pairs are read in every ``stride``-th cell along both sides.
     Turning a medium over, from y to 1 - y, turns the flow over: with ``mirror`` every pair that was solved is learned
-    from in both positions. Not if its heads have noise: an image with the same noise is no new reading, and to count it
-    as one would make posteriors too narrow.
+    from in both positions. Not if its heads have noise: an image with the same noise is no new observation, and to
+    count it as one would make posteriors too narrow.
 
     - ``clean``: u for new conductivities known on the whole grid, ``n_test`` of each of ``test_lengths``, or at
       ``n_lambda`` random places and interpolated, as are those held out for calibration and validation. Pairs may have
@@ -64,7 +64,7 @@ class Darcy(Problem):
     - ``noisy``: one new field of correlation length ``new_length`` has been read at ``n_lambda`` places, and its u at
       ``n_u``, with noise of scale ``noise_scale`` in standardised units; wanted are both everywhere. The operator sees
       a conductivity in every ``input_stride``-th cell along both sides, which spares samplers most values of the prior;
-      units of readings between these cells are interpolated.
+      units of observations between these cells are interpolated.
 
     ``data_seed`` draws pairs and test functions, ``seed`` the new field and the noise; so what is learned from the
     pairs serves all seeds.
@@ -298,7 +298,7 @@ class Darcy(Problem):
         return found
 
     def new_field(self, rng: np.random.Generator) -> Dataset:
-        """One unseen conductivity with its head, and noisy readings of both."""
+        """One unseen conductivity with its head, and noisy observations of both."""
         x, transforms = self.grid.points, self.transforms()
         values = dict(zip((LOG_CONDUCTIVITY, HEAD), self.draw(self.new_length, 1, rng), strict=True))
         counts = {LOG_CONDUCTIVITY: N_READ if self.n_lambda is None else self.n_lambda, HEAD: self.n_u}

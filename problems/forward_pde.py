@@ -1,4 +1,4 @@
-"""A forward problem: the solution from noisy readings of the source and of both ends (Section 6.4 of the paper)."""
+"""A forward problem: the solution from noisy observations of the source and of both ends (Section 6.4 of the paper)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ForwardPDE(Problem):
 
     .. math:: D u_{xx} - \lambda u^3 = f(x), \qquad -1 \le x \le 1, \qquad D = 0.01, \; \lambda = 0.7
 
-    whose exact solution is :math:`u = \sin^3(6x)`, with readings of u at both ends and of f at 15 (``n15``) or 6
+    whose exact solution is :math:`u = \sin^3(6x)`, with observations of u at both ends and of f at 15 (``n15``) or 6
     (``n6``) places: the middles of as many equal cells, so that none is at an end. All noise is Gaussian with the known
     scale ``noise_scale``. The relative error is that of the mean against the exact fields.
     """

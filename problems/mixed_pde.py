@@ -1,4 +1,4 @@
-"""A mixed problem: solution, source and reaction rate from noisy readings of all three (Section 6.2 of the paper)."""
+"""A mixed problem: solution, source and reaction rate from noisy observations of them (Section 6.2 of the paper)."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class MixedPDE(Problem):
 
     with unknown u(t, x) and :math:`\lambda(x)`, read at 11 places and 6 times (u, initial and boundary values among
     them), at 15 places (f) and at 6 places (:math:`\lambda`). Places are equidistant up to small shifts and the same
-    for every seed, which draws the noise alone. All readings share one noise distribution.
+    for every seed, which draws the noise alone. All observations share one noise distribution.
 
-    The source does not depend on time, while the equation gives it at every (t, x). A reading of f at a place therefore
-    holds at each time of the readings of u but the first: their mean is what was read, and that they are the same is a
-    condition, met up to ``drift``. Five independent readings would make the noise of each count five times. In a trial,
-    one time for each place left f wrong at the others (relative error 0.25), and t = 1 alone more so (0.36). At the
-    start the equation does not hold at both ends, where u is kept: the initial values would make f 0.13 and 0.18 there
-    instead of 0, and 3.1 in ``steep``. Next to them it holds, but u changes there faster than a network follows. Before
-    the second time nothing asks for it, while the test points of f are of all times.
+    The source does not depend on time, while the equation gives it at every (t, x). An observation of f at a place
+    therefore holds at each time of the observations of u but the first: their mean is what was read, and that they are
+    the same is a condition, met up to ``drift``. Five independent observations would make the noise of each count five
+    times. In a trial, one time for each place left f wrong at the others (relative error 0.25), and t = 1 alone more so
+    (0.36). At the start the equation does not hold at both ends, where u is kept: the initial values would make f 0.13
+    and 0.18 there instead of 0, and 3.1 in ``steep``. Next to them it holds, but u changes there faster than a network
+    follows. Before the second time nothing asks for it, while the test points of f are of all times.
 
     - ``standard``: noise of scale 0.05;
     - ``heteroscedastic``: noise of scale 0.1 |x|, a function that is learned beside the reaction rate;
@@ -59,7 +59,7 @@ class MixedPDE(Problem):
     - ``steep``: another reaction rate, initial and boundary values, with layers at both ends, where f is read more.
 
     The splits are ``id`` (the whole domain) and ``t1`` (the end, t = 1). The relative error is that of the mean against
-    the reference solution; all other metrics use noisy test readings.
+    the reference solution; all other metrics use noisy test observations.
     """
 
     case: Literal["standard", "heteroscedastic", "large_noise", "extrapolation", "steep"] = "standard"
@@ -158,7 +158,7 @@ class MixedPDE(Problem):
             "lambda": History(x[:, None], rates),
         }
 
-    # The readings
+    # The observations
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
         places = {"u": shifted(11, 1), "f": NEAR_THE_ENDS if self.case == "steep" else shifted(15, 2)}
@@ -208,7 +208,7 @@ class MixedPDE(Problem):
         return found
 
     def true_noise_scale(self, x: Array) -> Array:
-        """The scale of the noise that the readings really have."""
+        """The scale of the noise that the observations really have."""
         return 0.1 * np.abs(x) if self.case == "heteroscedastic" else np.full_like(x, self.noise_scale)
 
 

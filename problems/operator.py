@@ -40,7 +40,7 @@ class UserOperator(Problem):
     - ``inputs[R, S]``: the values of R functions at S sensors, the same for all;
     - ``sensors[S, D]``: the places of the sensors (one column if they lie on a line);
     - ``points[N, D']``: where what follows from them was read;
-    - ``values[R, N]``: these readings;
+    - ``values[R, N]``: these observations;
     - and, if you have functions of another kind to test with, ``ood_inputs[R', S]`` and ``ood_values[R', N]``.
 
     ``coordinates`` names the columns of the points. Functions are set aside at random for test, calibration and

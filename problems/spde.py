@@ -37,9 +37,9 @@ class SPDE(Problem):
     ``n_realisations`` of all three, read at ``n_u``, ``n_f`` and ``n_lambda`` equidistant sensors, both ends among
     them: clean (``clean``; the model may be off by ``tolerance``) or with noise of scale ``noise_scale`` (``noisy``).
 
-    A reading is one column per realisation. ``calibration`` holds ``n_calibration`` further realisations at the same
-    sensors, ``test`` ``n_test_realisations`` unseen ones, always clean, on an even grid; ``sensed`` is what the sensors
-    read of the unseen f and lambda. u is by finite differences on a finer grid.
+    An observation is one column per realisation. ``calibration`` holds ``n_calibration`` further realisations at the
+    same sensors, ``test`` ``n_test_realisations`` unseen ones, always clean, on an even grid; ``sensed`` is what the
+    sensors read of the unseen f and lambda. u is by finite differences on a finer grid.
     """
 
     case: Literal["clean", "noisy"] = "clean"

@@ -1,4 +1,4 @@
-"""A problem of your own, described in a YAML file: coordinates, unknowns, equations, readings."""
+"""A problem of your own, described in a YAML file: coordinates, unknowns, equations, observations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class UserProblem(Description):
 
     def quantity(self, name: str, rng: np.random.Generator) -> QuantityData:
         """Everything known about one quantity."""
-        train, calibration, validation = self.readings(name, rng)
+        train, calibration, validation = self.observations(name, rng)
         x, given = self.tested(name)
         reference = np.full((len(x), 1), np.nan)
         if name in self.truth:
@@ -73,7 +73,7 @@ class UserProblem(Description):
             clean_rl2e=True,
         )
 
-    def readings(self, name: str, rng: np.random.Generator) -> tuple[Observations, Observations, Observations]:
+    def observations(self, name: str, rng: np.random.Generator) -> tuple[Observations, Observations, Observations]:
         """Observations for training, calibration and validation."""
         nothing = no_observations(len(self.coordinates_of(name)))
         if name not in self.sources:
@@ -96,7 +96,7 @@ class UserProblem(Description):
         return self.split(name, x, y, copies, rng)
 
     def tested(self, name: str) -> tuple[Array, Array | None]:
-        """Where a quantity is judged, with readings there if the file gives any."""
+        """Where a quantity is judged, with observations there if the file gives any."""
         if name in self.tests:
             x, y, _ = self.read(name, self.tests[name], f"problem.test.{name}")
             order = np.lexsort(x.T[::-1])
@@ -128,7 +128,7 @@ class UserProblem(Description):
         return (None, np.zeros((n, 1))) if settings is None else settings.draw(n, rng)
 
     def read(self, name: str, source: Source, label: str) -> tuple[Array, Array, int]:
-        """Points, readings of a file, and how many rows stand for one reading."""
+        """Points, observations of a file, and how many rows stand for one observation."""
         path = self.path_of(source)
         columns = {key: source.columns.get(key, key) for key in [*self.free(name, source), name]}
         found = read_columns(path, list(dict.fromkeys(columns.values())), label)
@@ -167,7 +167,7 @@ class UserProblem(Description):
     def split(
         self, name: str, x: Array, y: Array, copies: int, rng: np.random.Generator
     ) -> tuple[Observations, Observations, Observations]:
-        """Set readings aside; one that holds at several points is then compared at one of them."""
+        """Set observations aside; one that holds at several points is then compared at one of them."""
         count, held = len(x) // copies, self.held[name]
         if held.calibration + held.validation >= count:
             raise ConfigError(

@@ -23,7 +23,7 @@ from sciuq_runner.schema import Count, Positive, check, construct
 
 EXACT_SCALE, FIRST_SCALE, HYPER_SCALE, DRIFT = 0.01, 0.1, 10.0, 0.05
 """How far exact conditions may be missed, where learned noise starts and its hyperprior, and how alike a quantity is at
-points that share a reading: in the unit of the quantity, unless the file says otherwise."""
+points that share an observation: in the unit of the quantity, unless the file says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ PRIORS: dict[str, type[ParameterPrior]] = {"normal": NormalPrior, "lognormal": L
 class NoiseSettings:
     """``noise:`` of a quantity; a plain number is a known scale, a word is a kind. See :class:`Noise`.
 
-    ``reference`` is the true scale of learned noise where it is known, for test readings alone.
+    ``reference`` is the true scale of learned noise where it is known, for test observations alone.
     """
 
     kind: Literal["known", "learned", "heteroscedastic", "exact"] = "known"
@@ -125,7 +125,7 @@ MEANINGFUL = {
 
 @dataclass(frozen=True)
 class HoldOut:
-    """``hold_out:``: how many readings of a file are set aside."""
+    """``hold_out:``: how many observations of a file are set aside."""
 
     calibration: Annotated[int, Ge(0)] = 0
     validation: Annotated[int, Ge(0)] = 0
@@ -133,12 +133,12 @@ class HoldOut:
 
 @dataclass(frozen=True)
 class Source:
-    """An entry of ``observed:`` (or ``test:``): readings from a file, or an expression that holds at many points.
+    """An entry of ``observed:`` (or ``test:``): observations from a file, or an expression that holds at many points.
 
     ``columns`` names the columns or keys of the file that differ from the names used here. ``at`` fixes coordinates
-    (a boundary, an initial time). ``repeat`` gives coordinates that the readings of a file lack: each reading holds at
-    all of these values, where the quantity is the same up to ``drift``, and still counts as one. An expression holds at
-    ``points`` for each of the values.
+    (a boundary, an initial time). ``repeat`` gives coordinates that the observations of a file lack: each observation
+    holds at all of these values, where the quantity is the same up to ``drift``, and still counts as one. An expression
+    holds at ``points`` for each of the values.
     """
 
     file: str | None = None
@@ -188,7 +188,7 @@ class Equation:
 
 
 TEST_SETTINGS = ("file", "columns", "at", "repeat")
-"""Settings of a source that test readings have."""
+"""Settings of a source that test observations have."""
 
 
 # From the file to these

@@ -34,10 +34,10 @@ class DEns(Method):
     (several quantities weighted by their noise), and otherwise the sum of negative log-likelihoods in place of the
     squares. Without ``weight_decay`` the members are maxima of the posterior: the decay is that of the prior. The
     learning rate falls to ``final_rate`` along a half cosine where that is given. With a ``batch_size`` every step sees
-    that many random readings, or functions where an operator is learned; null takes all.
+    that many random observations, or functions where an operator is learned; null takes all.
 
     ``anchored`` members (Pearce et al. 2020, randomised maximum a posteriori) are drawn to anchors from the prior
-    instead of to zero, and fit readings with fresh noise added: samples of the posterior where the model is linear
+    instead of to zero, and fit observations with fresh noise added: samples of the posterior where the model is linear
     and the noise Gaussian, approximately so elsewhere.
 
     Members of a model that is trained against a critic take all but their number from its settings.
@@ -84,9 +84,9 @@ class DEns(Method):
 
 
 class Objective:
-    """Negative log-likelihood with weight decay per reading and member; the posterior's where no decay is given.
+    """Negative log-likelihood with weight decay per observation and member; the posterior's where no decay is given.
 
-    With a ``batch_size`` it is an estimate from the readings that :meth:`inputs` draws.
+    With a ``batch_size`` it is an estimate from the observations that :meth:`inputs` draws.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Objective:
 
 
 class AnchoredObjective(Objective):
-    """The negative log posterior of every member's own prior centre and own noisy copy of the readings."""
+    """The negative log posterior of every member's own prior centre and own noisy copy of the observations."""
 
     def __init__(self, target: Target, n_members: int, generator: Generator) -> None:
         super().__init__(target, None)
@@ -172,7 +172,7 @@ class AnchoredObjective(Objective):
         ]
 
     def pieces(self, n_members: int) -> tuple[Tensor, ...]:
-        return ()  # every member has readings of its own
+        return ()  # every member has observations of its own
 
     def judge(self, theta: Tensor) -> Tensor:
         with torch.no_grad():

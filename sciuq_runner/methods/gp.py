@@ -71,8 +71,8 @@ class GP(Method):
                 "The kernel matrix is not positive definite: try more method.n_prior or a larger noise scale."
             )
         start = normal(self.n_samples, self.n_prior)
-        readings = y[:, 0] + noise * normal(self.n_samples, len(noise))
-        misfit = readings - start @ features.T
+        observations = y[:, 0] + noise * normal(self.n_samples, len(noise))
+        misfit = observations - start @ features.T
         weights = start + torch.cholesky_solve(misfit.T, factor).T @ features
         weights = spread * weights / self.n_prior**0.5
         if origin:  # functions are origin + sum w (u - origin), and a network of zeros is the origin

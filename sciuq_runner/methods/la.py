@@ -35,8 +35,9 @@ class LA(Method):
 
     .. math:: A = J^T J + \sigma_\theta^{-2} I, \qquad J = \nabla_\theta\, r(\hat\theta),
 
-    of all readings stacked as r, each prediction divided by its noise scale: so physics and operator targets are served
-    like plain regression. Predictions use the model linearised at :math:`\hat\theta`, to which this Hessian belongs.
+    of all observations stacked as r, each prediction divided by its noise scale: so physics and operator targets are
+    served like plain regression. Predictions use the model linearised at :math:`\hat\theta`, to which this Hessian
+    belongs.
 
     ``hessian`` is the full matrix, Kronecker factors of each layer (``kron``) or its diagonal; ``weights`` all or those
     of the last layer. Learned noise and prior scales maximise the Laplace approximation of the marginal likelihood
@@ -110,7 +111,7 @@ class LA(Method):
     def fit_scales(self, target: Target, theta: Tensor) -> Tensor:
         """Move the learned scales in ``theta`` to a maximum of the approximate marginal likelihood.
 
-        Our own formula: laplace-torch knows one noise scale for all readings, a target may have several.
+        Our own formula: laplace-torch knows one noise scale for all observations, a target may have several.
         """
         stacked = Stacked(target, theta, self.chosen(target), unit_noise=True)
         jacobian, residual = stacked.jacobian(), stacked.residual()
@@ -161,7 +162,7 @@ class LA(Method):
             scales = scales[torch.tensor([0, *(a * b for a, b in stacked.blocks)]).cumsum(0)[:-1]]  # one per block
             fitted.n_layers = len(scales)
         fitted.prior_precision = scales**-2
-        rows = TensorDataset(torch.arange(stacked.n_rows), stacked.readings()[:, None])
+        rows = TensorDataset(torch.arange(stacked.n_rows), stacked.observations()[:, None])
         fitted.fit(DataLoader(rows, batch_size=stacked.n_rows))
         samples: Tensor = fitted.sample(self.n_samples, generator=generator) - fitted.mean
         return samples
@@ -169,7 +170,7 @@ class LA(Method):
 
 def draw_by_rows(jacobian: Tensor, scales: Tensor, n: int, generator: Generator) -> Tensor:
     r"""Draws of :math:`\mathcal N(0, (J^T J + S^{-2})^{-1})` with prior deviations S, ``[n, K]``, by Matheron's rule:
-    a prior draw z, corrected by what a noisy reading of Jz says.
+    a prior draw z, corrected by what a noisy observation of Jz says.
 
     Our own: with fewer rows than weights it solves systems of their number, where laplace-torch factorises K x K.
     """
@@ -244,8 +245,8 @@ class Stacked(nn.Module):
         parts = torch.eye(len(point), dtype=point.dtype).split(64)  # the columns of all at once may not fit
         return torch.cat([torch.func.vmap(push)(part) for part in parts]).T
 
-    def readings(self) -> Tensor:
-        """The readings, scaled like the predictions."""
+    def observations(self) -> Tensor:
+        """The observations, scaled like the predictions."""
         columns = [
             (term.y / scale / fisher_scale(term)).flatten()
             for term, scale in zip(self.target.terms, self.scales, strict=True)
@@ -254,7 +255,7 @@ class Stacked(nn.Module):
 
     def residual(self) -> Tensor:
         with torch.no_grad():
-            return self.readings() - self.outputs(self.free)
+            return self.observations() - self.outputs(self.free)
 
     def noise_of_rows(self, scales: Tensor) -> Tensor:
         """The learned noise scale of every row; one where it is not learned."""
@@ -266,7 +267,7 @@ class Stacked(nn.Module):
 
 
 def fisher_scale(term: Term) -> float:
-    """Student-t readings inform as Gaussian ones of a scale larger by this factor (their Fisher information)."""
+    """Student-t observations inform as Gaussian ones of a scale larger by this factor (their Fisher information)."""
     if term.noise.family == "student_t":
         nu = term.noise.degrees_of_freedom
         return math.sqrt((nu + 3) / (nu + 1))

@@ -36,7 +36,7 @@ class MFVI(Method):
     wait for ``scale_delay`` steps, because a model that fits nothing yet is best explained by noise and a prior without
     spread, and then move at ``scale_rate``. Adam has seen no gradient of theirs till then and makes their first hundred
     steps several times as long. With ``early_stopping`` the state of the best predictive likelihood on the validation
-    readings is kept, of those after the wait. ``batch_size`` as of ``dens``.
+    observations is kept, of those after the wait. ``batch_size`` as of ``dens``.
     """
 
     n_samples: Count = 1000

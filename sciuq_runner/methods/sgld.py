@@ -23,7 +23,7 @@ from sciuq_runner.training.optimisers import cosine_cycles
 
 @dataclass(frozen=True)
 class SGLD(Method):
-    r"""Langevin dynamics whose gradient comes from a mini-batch S of the N readings,
+    r"""Langevin dynamics whose gradient comes from a mini-batch S of the N observations,
 
     .. math::
         \theta^{(t+1)} = \theta^{(t)} + \frac{\epsilon_t}2 \Big[ \frac{N}{|S|} \sum_{i \in S} \nabla \log p(u_i \mid
@@ -31,7 +31,7 @@ class SGLD(Method):
 
     In each of ``n_cycles`` the step size falls from ``step_size`` to ``final_step_size`` along a half cosine, and only
     the last ``sampled_share`` of a cycle is sampled; with 1 cycle and equal step sizes it is constant. ``batch_size``
-    null uses all readings. Learned scales move with theta, as logarithms. Without a ``step_size``, it is
+    null uses all observations. Learned scales move with theta, as logarithms. Without a ``step_size``, it is
     :func:`cautious_step`, and without a ``final_step_size`` a tenth of it.
     """
 

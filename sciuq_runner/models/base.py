@@ -94,7 +94,7 @@ class BoundModel(ABC):
         return Unit()
 
     def is_direct(self, quantity: str) -> bool:
-        """Whether readings of a quantity are of a network's own output, with no physics between."""
+        """Whether observations of a quantity are of a network's own output, with no physics between."""
         return False
 
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor | None:
@@ -110,7 +110,7 @@ class BoundModel(ABC):
         return [(self.n_params, 1)]
 
     def conditions(self) -> Mapping[str, tuple[Observations, Noise]]:
-        """What must hold beside the readings: values of further quantities of :meth:`observe`, and how well."""
+        """What must hold beside the observations: values of further quantities of :meth:`observe`, and how well."""
         return {}
 
     def pretraining(self) -> Sequence[Pretraining]:
@@ -118,7 +118,7 @@ class BoundModel(ABC):
         return ()
 
     def state(self) -> dict[str, Tensor]:
-        """What the model holds beside theta: pre-trained weights, statistics of the readings. Saved with samples."""
+        """What the model holds beside theta: pre-trained weights, statistics of observations. Saved with samples."""
         return {}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
@@ -149,9 +149,9 @@ class Model(ABC):
 
     @abstractmethod
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         """Make the functions of theta for the fields of ``problem`` and its heteroscedastic noise.
 
-        Some models depend on the training ``readings``; without them they wait for :meth:`BoundModel.load_state`.
+        Some models depend on the training ``observations``; without them they wait for :meth:`BoundModel.load_state`.
         """

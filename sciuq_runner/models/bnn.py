@@ -50,7 +50,7 @@ class BNN(Model):
             raise ValueError(f"network={self.network.cls.__name__} should be a torch.nn.Module.")
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         predicted = {name: item for name, item in noise.items() if item.kind == "heteroscedastic"}
         carriers = {item.group or name for name, item in predicted.items()}

@@ -28,8 +28,8 @@ class GANFP(GeneratorSettings, Model):
     All fields of the problem share z, of length ``latent``. The weights :math:`\beta` come from a Wasserstein GAN on
     the problem's historical realisations of some of its quantities: those that follow from the fields by physics are
     compared through the equation. Where the noise of the history is unknown, a network of its own learns its scale as a
-    function of the place, which then is the noise of the readings too. ``pretrain_seed`` draws the history and all that
-    the GAN starts from; ``seed`` changes neither.
+    function of the place, which then is the noise of the observations too. ``pretrain_seed`` draws the history and all
+    that the GAN starts from; ``seed`` changes neither.
 
     The posterior of z has modes a hundred nats apart, between which no chain moves: in two of three runs of the mixed
     problem, one of four chains that started at a draw of the prior stayed in a low one. Each chain therefore starts at
@@ -43,12 +43,12 @@ class GANFP(GeneratorSettings, Model):
     n_starts: Count = 1
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         sentence = self.objection(problem, noise)
         if sentence:
             raise ConfigError(sentence)
-        return BoundGenerators(self, problem, noise, readings)
+        return BoundGenerators(self, problem, noise, observations)
 
     def objection(self, problem: Problem, noise: Mapping[str, Noise]) -> str | None:
         """One sentence on why this model cannot serve a problem."""
@@ -65,7 +65,7 @@ class GANFP(GeneratorSettings, Model):
                 )
         return None
 
-    def history(self, problem: Problem, readings: Mapping[str, Observations]) -> Mapping[str, History]:
+    def history(self, problem: Problem, observations: Mapping[str, Observations]) -> Mapping[str, History]:
         """What the generator learns from."""
         return problem.history(stream(self.pretrain_seed, "history"), self.n_realisations)
 
@@ -74,9 +74,13 @@ class BoundGenerators(BoundModel):
     """A functional prior for one problem: theta is the input z of its frozen generators."""
 
     def __init__(
-        self, settings: GANFP, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None
+        self,
+        settings: GANFP,
+        problem: Problem,
+        noise: Mapping[str, Noise],
+        observations: Mapping[str, Observations] | None,
     ) -> None:
-        self.settings, self.problem, self.noise, self.readings = settings, problem, noise, readings or {}
+        self.settings, self.problem, self.noise, self.observations = settings, problem, noise, observations or {}
         learned = [name for name, item in noise.items() if item.kind == "heteroscedastic"]
         self.generated = GeneratedFields(settings, problem, learned, (settings.noise_width,) * settings.noise_depth)
         self.n_params, self.prior, self.n_starts = settings.latent, Prior(1.0), settings.n_starts
@@ -85,7 +89,7 @@ class BoundGenerators(BoundModel):
     @cached_property
     def past(self) -> Mapping[str, History]:
         """What the generators learn from: made when they do, which takes seconds, and not for a saved model."""
-        return self.settings.history(self.problem, self.readings)
+        return self.settings.history(self.problem, self.observations)
 
     @property
     def weights(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""GP + PI-GAN: a Gaussian process through the readings of one quantity, then a GAN for fields that make such ones."""
+"""GP + PI-GAN: a Gaussian process through the observations of one quantity, then a GAN for fields that make those."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GPPIGAN(GANFP):
-    r"""First the readings of the quantity ``process`` are fitted by a Gaussian process with squared exponential kernel,
-    its scale and length found by marginal likelihood. ``n_realisations`` draws of its posterior at ``n_places``
-    equidistant places, and of all other readings with their noise taken off, then train a generator through the
+    r"""First the observations of the quantity ``process`` are fitted by a Gaussian process with squared exponential
+    kernel, its scale and length found by marginal likelihood. ``n_realisations`` draws of its posterior at ``n_places``
+    equidistant places, and of all other observations with their noise taken off, then train a generator through the
     physics, as if the problem was stochastic (Section 4.4 of the paper).
 
-    All that is known from the readings is then in the generator: its input z stays standard normal, and samplers draw
-    from that. The spread of the fields is epistemic. What was assumed before is the process without readings.
+    All that is known from the observations is then in the generator: its input z stays standard normal, and samplers
+    draw from that. The spread of the fields is epistemic. What was assumed before is the process without observations.
     """
 
     inference: ClassVar[Inference] = "prior"
@@ -41,12 +41,12 @@ class GPPIGAN(GANFP):
     n_places: Annotated[int, Ge(3)] = 101
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         sentence = self.objection(problem, noise)
         if sentence:
             raise ConfigError(sentence)
-        return BoundProcess(self, problem, noise, readings)
+        return BoundProcess(self, problem, noise, observations)
 
     def objection(self, problem: Problem, noise: Mapping[str, Noise]) -> str | None:
         if self.process not in problem.noise or len(problem.coordinates_of(self.process)) != 1:
@@ -55,22 +55,24 @@ class GPPIGAN(GANFP):
             return "model: a Gaussian process needs Gaussian noise of known scale: use model=bnn."
         return None
 
-    def history(self, problem: Problem, readings: Mapping[str, Observations]) -> Mapping[str, History]:
-        return self.realise(problem, readings)[0]
+    def history(self, problem: Problem, observations: Mapping[str, Observations]) -> Mapping[str, History]:
+        return self.realise(problem, observations)[0]
 
-    def realise(self, problem: Problem, readings: Mapping[str, Observations]) -> tuple[Mapping[str, History], float]:
+    def realise(
+        self, problem: Problem, observations: Mapping[str, Observations]
+    ) -> tuple[Mapping[str, History], float]:
         """What the generator learns from, and the variance that the process has where nothing is read."""
         rng, noise = stream(self.pretrain_seed, "realisations"), problem.noise
         (coordinate,) = problem.coordinates_of(self.process)
         seen = [
             part.x[:, problem.coordinates_of(name).index(coordinate)]
-            for name, part in readings.items()
+            for name, part in observations.items()
             if coordinate in problem.coordinates_of(name)
         ]
         ends = np.concatenate(seen)
         places = np.linspace(ends.min(), ends.max(), self.n_places)[:, None]
         made, variance = {}, np.nan
-        for name, part in readings.items():
+        for name, part in observations.items():
             if name == self.process:
                 process = self.fit(part, noise[name], float(np.ptp(places)), rng)
                 variance = process.kernel_.k1.constant_value
@@ -84,7 +86,7 @@ class GPPIGAN(GANFP):
     def fit(
         self, part: Observations, noise: Noise, extent: float, rng: np.random.Generator
     ) -> GaussianProcessRegressor:
-        """The process given its readings."""
+        """The process given its observations."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -108,21 +110,21 @@ class GPPIGAN(GANFP):
 
 
 class BoundProcess(BoundGenerators):
-    """Generators that hold all that the readings tell."""
+    """Generators that hold all that the observations tell."""
 
     settings: GPPIGAN
     inference: Inference = GPPIGAN.inference
 
     @cached_property
     def realised(self) -> tuple[Mapping[str, History], float]:
-        return self.settings.realise(self.problem, self.readings)
+        return self.settings.realise(self.problem, self.observations)
 
     @cached_property
     def past(self) -> Mapping[str, History]:
         return self.realised[0]
 
     def assumed(self, quantity: str, n: int, rng: np.random.Generator) -> Array | None:
-        """The process without readings, whose mean is zero; what the physics makes of it elsewhere is not known."""
+        """The process without observations, whose mean is zero; what the physics makes of it elsewhere is not known."""
         if quantity != self.settings.process:
             return None
         return math.sqrt(self.realised[1]) * rng.standard_normal(n)

@@ -31,7 +31,7 @@ N_ATTEMPTS, WARM_RATE = 4, 2e-2  # at a starting point, and the learning rate to
 
 @dataclass(frozen=True)
 class NNPC(RandomFieldModel):
-    r"""Random fields as expansions in random variables :math:`\xi` that are found from the readings.
+    r"""Random fields as expansions in random variables :math:`\xi` that are found from the observations.
 
     The random inputs of a problem, here f and lambda, are encoded by their principal components
     :math:`\xi = [\xi_f; \xi_\lambda]`, as many as hold ``share`` of the variance. An input that is itself a field has
@@ -47,9 +47,9 @@ class NNPC(RandomFieldModel):
     as f, are compared with what the physics makes of them.
 
     Optimisers and chains start where ``warm_start`` steps of Adam on every network alone have brought it towards the
-    modes that readings of its field give at the sensors, by least squares and without physics; of four such attempts
-    for each member the best counts. From random weights a mean of so few units as in the paper is often stuck at a
-    constant, and misfits of fields that the equation couples hinder each other.
+    modes that observations of its field give at the sensors, by least squares and without physics; of four such
+    attempts for each member the best counts. From random weights a mean of so few units as in the paper is often stuck
+    at a constant, and misfits of fields that the equation couples hinder each other.
     """
 
     order: Count = 2
@@ -65,11 +65,11 @@ class NNPC(RandomFieldModel):
     prior_scale: Positive = 1.0
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundNNPC:
         bound = BoundNNPC(problem, self)
-        if readings is not None:
-            bound.learn(readings)
+        if observations is not None:
+            bound.learn(observations)
         return bound
 
     def network(self, n_inputs: int, n_modes: int, depth: int) -> Network:
@@ -104,11 +104,11 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
     What was learned of the inputs, and the realisations of training, are its state; :meth:`observe` is of the latter.
     """
 
-    is_pointwise = False  # readings are realisations at the same places
+    is_pointwise = False  # observations are realisations at the same places
     encoding: Encoding
-    seen: dict[str, Tensor]  # readings of the random inputs of training, [N_q, R]
+    seen: dict[str, Tensor]  # observations of the random inputs of training, [N_q, R]
     matrices: dict[str, Tensor]  # of the same, by field
-    readings: Mapping[str, Observations]
+    observations: Mapping[str, Observations]
 
     def __init__(self, problem: Problem, settings: NNPC) -> None:
         super().__init__(problem, {}, Prior(settings.prior_scale))
@@ -123,15 +123,15 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
     def n_realisations(self) -> int:
         return next(iter(self.seen.values())).shape[1]
 
-    def learn(self, readings: Mapping[str, Observations]) -> None:
-        """Find the random variables of the training readings."""
-        inputs = {name: readings[name].y for name in self.problem.random_inputs}
+    def learn(self, observations: Mapping[str, Observations]) -> None:
+        """Find the random variables of the training observations."""
+        inputs = {name: observations[name].y for name in self.problem.random_inputs}
         try:
             encoding = Encoding.fit(inputs, self.settings.share, self.settings.order)
         except ValueError as error:
             raise ConfigError(f"{error}: use more realisations, or a smaller model.order or model.share.") from error
         self.set_encoding(encoding, inputs)
-        self.readings = readings
+        self.observations = observations
 
     def set_encoding(self, encoding: Encoding, inputs: Mapping[str, Array]) -> None:
         """Take random variables with the realisations of training, and make networks of the right size."""
@@ -180,10 +180,10 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
         return torch.cat([*found, start[:n_members, self.n_params - self.n_scalars :]], dim=1)
 
     def approach(self, network: Network, theta: Tensor, name: str) -> Tensor:
-        """Weights ``[M, K]`` with which a network comes near the modes of its readings: of all attempts the best."""
-        readings, matrix = self.readings[name], self.matrices[name]
-        x = torch.tensor(readings.x)
-        modes = torch.linalg.lstsq(matrix.T, torch.tensor(readings.y).T).solution.T
+        """Weights ``[M, K]`` with which a network comes near the modes of its observations: the best attempt."""
+        observations, matrix = self.observations[name], self.matrices[name]
+        x = torch.tensor(observations.x)
+        modes = torch.linalg.lstsq(matrix.T, torch.tensor(observations.y).T).solution.T
 
         def misfit(weights: Tensor) -> Tensor:
             found: Tensor = (network(weights, x) - modes).square().sum((1, 2))
@@ -228,11 +228,11 @@ class NNPCPlus(NNPC):
     n_collocation: Count = 25
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundNNPC:
         bound = BoundNNPCPlus(problem, self, noise)
-        if readings is not None:
-            bound.learn(readings)
+        if observations is not None:
+            bound.learn(observations)
         return bound
 
 
@@ -248,9 +248,9 @@ class BoundNNPCPlus(BoundNNPC):
     def decoded(self) -> Sequence[str]:
         return [name for name in self.problem.random_inputs if name not in self.problem.fields]
 
-    def learn(self, readings: Mapping[str, Observations]) -> None:
-        super().learn(readings)
-        self.collocation = {name: even(readings[name].x, self.n_collocation) for name in self.decoded}
+    def learn(self, observations: Mapping[str, Observations]) -> None:
+        super().learn(observations)
+        self.collocation = {name: even(observations[name].x, self.n_collocation) for name in self.decoded}
 
     def conditions(self) -> Mapping[str, tuple[Observations, Noise]]:
         return {

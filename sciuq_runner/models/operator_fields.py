@@ -73,7 +73,7 @@ class OperatorFieldModel(Model):
 
     The ``operator`` is trained on the problem's pairs before inference and then stays as it is. Every sample of theta
     goes through each of several (``n_operators``), trained from different starting points: so the spread of u is that
-    of both. Observations of u would have to choose between them, so that this is for readings of the input alone.
+    of both. Observations of u would have to choose between them, so that this is for observations of the input alone.
     ``pretrain_seed`` draws all that the operator starts from.
     """
 
@@ -89,7 +89,7 @@ class OperatorFieldModel(Model):
         """The model of the input."""
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         operator = problem.operator
         if operator is None or operator.input not in problem.fields or operator.input not in noise:
@@ -98,16 +98,16 @@ class OperatorFieldModel(Model):
                 "model: there is no single function with readings here, to which an operator would be applied: "
                 f"use model=deeponet{', or problem.case=noisy' if other_case else ' or fno'}."
             )
-        if self.n_operators > 1 and readings is not None and len(readings[operator.output]):
+        if self.n_operators > 1 and observations is not None and len(observations[operator.output]):
             raise ConfigError(
                 f"model.n_operators={self.n_operators} is for readings of {operator.input} alone: use 1, or no "
                 f"readings of {operator.output}."
             )
         function = InputFunction(problem, operator)
-        given = None if readings is None else {operator.input: readings[operator.input]}
+        given = None if observations is None else {operator.input: observations[operator.input]}
         inner = self.prior_model().bind(function, function.noise, given)
         bound = BoundOperatorField(self, problem, operator, inner)
-        if readings is not None:
+        if observations is not None:
             bound.refuse_space()
         return bound
 

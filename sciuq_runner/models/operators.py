@@ -35,17 +35,17 @@ class OperatorModel(Model):
         """That of the weights."""
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         assert problem.operator is not None
         bound = BoundOperatorNetwork(self)
-        if readings is not None:
-            if not isinstance(readings[problem.operator.output], OperatorPairs):
+        if observations is not None:
+            if not isinstance(observations[problem.operator.output], OperatorPairs):
                 raise ConfigError(
                     "model: the readings are of one field and not of many that an operator could be learned from: "
                     "use model=pa_gan_fp or pa_bnn_fp."
                 )
-            x = readings[problem.operator.output].x
+            x = observations[problem.operator.output].x
             bound.place(problem.transforms()[problem.operator.input].x, x.min(0), x.max(0))
         return bound
 

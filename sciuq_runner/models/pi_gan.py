@@ -39,9 +39,9 @@ class PIGAN(GeneratorSettings, RandomFieldModel):
     n_draws: Count = 500
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundPIGAN:
-        history = {name: as_history(part, noise[name]) for name, part in (readings or {}).items()}
+        history = {name: as_history(part, noise[name]) for name, part in (observations or {}).items()}
         return BoundPIGAN(self, problem, history)
 
 

@@ -21,7 +21,7 @@ class RandomFieldModel(Model):
 class BoundRandomFieldModel(BoundModel):
     """Random fields as functions of the weights.
 
-    :meth:`observe` gives the realisations that the model itself has, those of its training readings or drawn ones:
+    :meth:`observe` gives the realisations that the model itself has, those of its training observations or drawn ones:
     ``[M, N, R]``, which are the components of the quantity.
     """
 

@@ -239,7 +239,7 @@ def _load_mat(path: Path, columns: Sequence[str], where: str, optional: Sequence
 
 
 def _unpacked_mat(content: bytes) -> float:
-    """Bytes of the compressed variables of a MATLAB file, counted up to where no readings are so large.
+    """Bytes of the compressed variables of a MATLAB file, counted up to where no observations are so large.
 
     The shape in a header is only what the file says of itself: scipy unpacks what is there.
     """

@@ -25,10 +25,10 @@ class QuantityData:
     """Everything known about one quantity.
 
     ``train`` alone is seen by inference, ``validation`` only decides when to stop; ``calibration`` is for calibrators;
-    ``test`` (noisy readings on a fixed grid) with its clean ``reference`` only for metrics and figures; not-a-number
-    where neither is known. ``splits`` are masks of the test grid, or ``[N, R]`` of its points and functions. For a
-    random field ``test`` and ``reference`` are unseen realisations, and ``sensed`` is what sensors placed as in
-    training read of them, if it is one that the others follow from.
+    ``test`` (noisy observations on a fixed grid) with its clean ``reference`` only for metrics and figures;
+    not-a-number where neither is known. ``splits`` are masks of the test grid, or ``[N, R]`` of its points and
+    functions. For a random field ``test`` and ``reference`` are unseen realisations, and ``sensed`` is what sensors
+    placed as in training read of them, if it is one that the others follow from.
     """
 
     train: Observations
@@ -39,7 +39,7 @@ class QuantityData:
     validation: Observations
     coordinates: tuple[str, ...]
     noise_reference: Array | None = None  # true standard deviation of the noise on the test grid, where known
-    clean_rl2e: bool = False  # whether rl2e is taken against the reference or the noisy test readings
+    clean_rl2e: bool = False  # whether rl2e is taken against the reference or the noisy test observations
     sensed: Observations | None = None
     statistic_of: str = ""  # the random field, if this is a statistic of one
 

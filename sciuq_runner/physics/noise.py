@@ -21,9 +21,9 @@ class InverseGamma:
 
 @dataclass(frozen=True)
 class Noise:
-    r"""The noise of the readings of one quantity.
+    r"""The noise of the observations of one quantity.
 
-    - ``known``: the scale is given, one number or one per reading;
+    - ``known``: the scale is given, one number or one per observation;
     - ``learned``: one scale is inferred together with theta under ``hyperprior`` (``scale`` starts it);
       quantities with the same ``group`` share it;
     - ``heteroscedastic``: the model predicts a scale at every point (``scale`` is its value at the start) by a further

@@ -78,7 +78,7 @@ class FieldSpec:
 class Operator:
     """A map from the function ``input`` to the quantity ``output``; both are standardised, see
     :meth:`Problem.transforms`, and the places of the former's standardisation are the sensors that read it. What is
-    predicted of new functions are readings with their noise if these are what is known of all others (``noisy``).
+    predicted of new functions are observations with their noise if these are what is known of all others (``noisy``).
     The output may be known to be ``positive`` whatever the input."""
 
     input: str
@@ -111,7 +111,7 @@ class Problem(ABC):
     direct: ClassVar[tuple[str, ...]] = ()  # quantities that are fields themselves
     split_label: ClassVar[str] = ""  # what the numbers of :attr:`split_values` are
     random_inputs: ClassVar[tuple[str, ...]] = ()  # random quantities that all others follow from, where there are any
-    calibration_setting: ClassVar[str] = "problem.n_calibration"  # what sets how many readings are held out
+    calibration_setting: ClassVar[str] = "problem.n_calibration"  # what sets how many observations are held out
 
     @property
     def scalars(self) -> Mapping[str, Parameter]:
@@ -208,4 +208,4 @@ class Problem(ABC):
     @property
     @abstractmethod
     def n_calibration_points(self) -> int:
-        """How many readings the calibration split holds."""
+        """How many observations the calibration split holds."""

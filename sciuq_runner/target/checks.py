@@ -1,5 +1,5 @@
 """Whether the numbers of a problem can be used at all, before any training: an equation that is 1/0 at a point of the
-data, readings that single precision cannot tell apart."""
+data, observations that single precision cannot tell apart."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def undefined_points(target: Target, theta: Tensor, name: str, points: Array) ->
 
 
 def refuse_lost_precision(target: Target, dataset: Dataset) -> None:
-    """Raise where coordinates, or readings of a field, are so far from zero beside their range that rounding takes it
-    away."""
+    """Raise where coordinates, or observations of a field, are so far from zero beside their range that rounding takes
+    it away."""
     rounding = torch.finfo(target.dtype).eps
     for name, data in dataset.items():
         columns = dict(zip(data.coordinates, data.train.x.T, strict=False))

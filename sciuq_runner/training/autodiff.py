@@ -30,7 +30,7 @@ COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"cpp_wrappe
 
 @dataclass(frozen=True)
 class InPieces:
-    r"""A function that is a mean over parts of the readings, :math:`f = \frac1n \sum_i f_i`.
+    r"""A function that is a mean over parts of the observations, :math:`f = \frac1n \sum_i f_i`.
 
     ``function(theta, *inputs)`` is f, and with the picks of a mini-batch behind its inputs :math:`f_i`. ``pieces`` are
     the picks of all: a row of every tensor for each i, or no tensors where f is best taken as a whole.

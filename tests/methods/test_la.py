@@ -104,7 +104,7 @@ def test_rows_are_scaled_each_by_its_own_noise_and_derived_either_way(n_readings
     model = BoundBNN(Plane(), {"u": MLP(2, 1, ())}, Prior(1.0))
     target = Target(model, {"u": Noise("known", scale)}, {"u": PointObservations(x, y)}, dtype=torch.float64)
     stacked = Stacked(target, target.init(1, torch.Generator().manual_seed(0))[0], torch.ones(3, dtype=torch.bool))
-    np.testing.assert_allclose(stacked.readings(), (y / scale)[:, 0])
+    np.testing.assert_allclose(stacked.observations(), (y / scale)[:, 0])
     features = np.concatenate([x, np.ones((n_readings, 1))], axis=1) / scale
     np.testing.assert_allclose(stacked.jacobian(), features, atol=1e-12)
 

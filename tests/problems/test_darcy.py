@@ -134,7 +134,7 @@ def test_fields_are_solved_alone_or_together_also_across_chunks():
     flow, fields = Flow(Grid(5)), conductivities(5, darcy_flow.SOLVED_AT_ONCE + 3)
     together = flow.solve(fields, SOURCE)
     assert together.shape == fields.shape
-    for column in (0, 1, darcy_flow.SOLVED_AT_ONCE - 1, darcy_flow.CHUNK, darcy_flow.CHUNK + 2):
+    for column in (0, 1, darcy_flow.SOLVED_AT_ONCE - 1, darcy_flow.SOLVED_AT_ONCE, darcy_flow.SOLVED_AT_ONCE + 2):
         alone = flow.solve(fields[:, column : column + 1], SOURCE)
         np.testing.assert_array_equal(together[:, column], alone[:, 0])
 
