@@ -22,10 +22,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sciuq_runner.cli import tools
-from sciuq_runner.cli.common import find_run
+from sciuq_runner.cli import calibrate, plot, predict
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.results import read_panels, read_results
+from sciuq_runner.runs.finding import find_run
 from tests.conftest import environment, program, read_metrics, run_folders
 
 pytestmark = pytest.mark.cli
@@ -51,7 +51,7 @@ def run(place: Path) -> Path:
 
 
 def tool(name: str, *arguments: str, cwd: Path) -> Any:
-    code = f"from sciuq_runner.cli.tools import {name}; {name}()"
+    code = f"from sciuq_runner.cli.{name} import main; main()"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, check=False)
 
@@ -168,7 +168,7 @@ def test_points_that_are_none_are_named(run, tmp_path, capsys, content, said):
     if content is not None:
         path.write_text(content)
     with pytest.raises(SystemExit) as ended:
-        tools.predict([str(run), str(path), "-o", str(tmp_path / "never.csv")])
+        predict.main([str(run), str(path), "-o", str(tmp_path / "never.csv")])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
@@ -190,7 +190,7 @@ def test_points_that_are_none_are_named(run, tmp_path, capsys, content, said):
 def test_mistakes_leave_the_run_as_it_was(run, capsys, arguments, said):
     before = (run / "metrics.json").read_bytes()
     with pytest.raises(SystemExit) as ended:
-        tools.calibrate([str(run) if item == "RUN" else item for item in arguments])
+        calibrate.main([str(run) if item == "RUN" else item for item in arguments])
     assert ended.value.code == 2
     found = capsys.readouterr().err
     assert said in found
@@ -223,9 +223,9 @@ def test_a_damaged_run_is_named(place, run, tmp_path):
 def test_damaged_metrics_are_named(run, tmp_path, capsys, lost, said):
     shutil.copytree(run, tmp_path / "run")
     metrics = lose(tmp_path / "run" / "metrics.json", lost)
-    commands = [lambda: tools.calibrate([str(tmp_path / "run"), "calibration=var"])]
+    commands = [lambda: calibrate.main([str(tmp_path / "run"), "calibration=var"])]
     if lost != ["u"]:  # figures do not need it
-        commands.append(lambda: tools.plot([str(tmp_path / "run")]))
+        commands.append(lambda: plot.main([str(tmp_path / "run")]))
     for command in commands:
         with pytest.raises(SystemExit) as ended:
             command()
@@ -241,7 +241,7 @@ def test_a_damaged_model_is_named(run, tmp_path, capsys, lost):
     lose(tmp_path / "run" / "model" / "config.json", lost)
     (tmp_path / "points.csv").write_text("x\n0.5\n")
     with pytest.raises(SystemExit) as ended:
-        tools.predict([str(tmp_path / "run"), str(tmp_path / "points.csv")])
+        predict.main([str(tmp_path / "run"), str(tmp_path / "points.csv")])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert lost[-1] in line

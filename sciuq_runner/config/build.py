@@ -79,7 +79,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSetup:
     """Everything a run needs, built and checked."""
 
     problem: Problem
@@ -93,7 +93,7 @@ class Run:
     config: Mapping[str, Any]
 
 
-def assemble(config: Mapping[str, Any]) -> Run:
+def assemble(config: Mapping[str, Any]) -> RunSetup:
     """Build a run from a resolved configuration; every mistake is a :class:`ConfigError`."""
     settings = construct(Settings, config, "")
     construct(Fidelity, settings.fidelity, "fidelity")
@@ -130,7 +130,7 @@ def assemble(config: Mapping[str, Any]) -> Run:
                 raise ConfigError(
                     f"problem: the quantity {other} has a name that {layout.PREDICTIONS} uses for {name}: rename it."
                 )
-    return Run(problem, model, method, calibration, calibrators, tracking, detection, settings, config)
+    return RunSetup(problem, model, method, calibration, calibrators, tracking, detection, settings, config)
 
 
 def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[str, Calibrator]:
@@ -141,7 +141,7 @@ def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[
     }
 
 
-def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Target]:
+def prepare(run: RunSetup, share: memory.Share | None = None) -> tuple[Dataset, Target]:
     """Make the data and the target; refuse a method that cannot serve it, or not in its share of the memory."""
     settings = run.settings
     refuse_model(run.problem, run.model)

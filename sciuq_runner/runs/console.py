@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from sciuq_runner.config.environment import beside_others
-from sciuq_runner.training.loop import BarDisplay, Display, LogDisplay
 from sciuq_runner.evaluation.results import NOT_QUANTITIES
-
+from sciuq_runner.training.loop import BarDisplay, Display, LogDisplay
 
 SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
 VALUE = "value_"  # begins the names of numbers of splits in the file of scores
@@ -80,13 +79,13 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
 
 def _splits(folder: Path) -> str:
     """The numbers that tell the splits of test functions apart, where there are any."""
-    from sciuq_runner.predict.out_of_distribution import read_detection  # brings torch, which other commands need not wait for
+    from sciuq_runner.predict.out_of_distribution import (
+        read_detection,  # brings torch, which other commands need not wait for
+    )
 
     known = read_detection(folder)
     found = [f"{key.removeprefix(VALUE)} {_number(float(v))}" for key, v in known.items() if key.startswith(VALUE)]
     return f"splits by {known['label']}: {', '.join(found)}" if found else ""
-
-
 
 
 def _number(value: float | None) -> str:

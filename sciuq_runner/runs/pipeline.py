@@ -1,7 +1,6 @@
 """One run, from data to figures. Knows no Hydra and no MLflow; what it computed is in the run folder."""
 
 from __future__ import annotations
-from sciuq_runner import layout
 
 import logging
 import resource
@@ -16,28 +15,37 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from sciuq_runner import files
-from sciuq_runner.evaluation import metrics
-from sciuq_runner.config.build import CalibrationSettings, Run, prepare
-from sciuq_runner.training.autodiff import workers
-from sciuq_runner.evaluation.baselines import baselines
+from sciuq_runner import files, layout
 from sciuq_runner.calibration.base import Calibrator
-from sciuq_runner.predict.scaled_residual import LEVEL
 from sciuq_runner.calibration.conformal import points_needed
-from sciuq_runner.predict.out_of_distribution import Detector, make_prior, read_detection, summarise
+from sciuq_runner.config.build import CalibrationSettings, RunSetup
+from sciuq_runner.evaluation import metrics
+from sciuq_runner.evaluation.baselines import baselines
 from sciuq_runner.evaluation.diagnostics import convergence, convergence_warnings
-from sciuq_runner.predict.emulator import save_emulator
 from sciuq_runner.evaluation.gold_standard import gold_standard
 from sciuq_runner.evaluation.prior_posterior import before_and_after, parameter_draws
-from sciuq_runner.training.loop import Loop
+from sciuq_runner.evaluation.results import (
+    INTERRUPTED,
+    Result,
+    calibrations,
+    collect,
+    study_calibrations,
+    title_of,
+    write_panels,
+    write_results,
+)
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.gp import GP
-from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict, predict_statistics, statistics
 from sciuq_runner.models.pretraining import Store, pretrain, read_prior
 from sciuq_runner.physics.problem import Array, Dataset, Parameter, QuantityData, Readings
-from sciuq_runner.evaluation.results import INTERRUPTED, Result, calibrations, collect, study_calibrations, title_of, write_panels, write_results
+from sciuq_runner.predict.emulator import save_emulator
+from sciuq_runner.predict.out_of_distribution import Detector, make_prior, read_detection, summarise
+from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict, predict_statistics, statistics
+from sciuq_runner.predict.scaled_residual import LEVEL
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target.density import Target
+from sciuq_runner.training.autodiff import workers
+from sciuq_runner.training.loop import Loop
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +62,18 @@ class Outcome:
     headline: float | None = None  # what a search for settings minimises: never of test readings
 
 
-def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], store: Store | None = None) -> Outcome:
+def execute(
+    run: RunSetup,
+    dataset: Dataset,
+    target: Target,
+    folder: Path,
+    loop: Loop,
+    choices: Mapping[str, str],
+    store: Store | None = None,
+) -> Outcome:
     """Run the whole pipeline and leave its results in ``folder``; what is pre-trained is kept in ``store``."""
     started = time.perf_counter()
     settings = run.settings
-    dataset, target = prepare(run)
     share_threads(target, settings.threads)
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
     for sentence in run.problem.advice(dataset) if run.model.knows_units else ():
@@ -128,7 +143,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     return Outcome(results, results[INTERRUPTED], validation_nll(target, posterior, dataset))
 
 
-def make_detector(run: Run, target: Target, dataset: Dataset) -> Detector | None:
+def make_detector(run: RunSetup, target: Target, dataset: Dataset) -> Detector | None:
     """What scores inputs, where an operator is applied to them."""
     operator = target.operator
     if operator is None or operator.output not in dataset or dataset[operator.output].test.inputs is None:

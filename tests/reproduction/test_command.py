@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner import layout, reproduction
+from sciuq_runner import layout
+from sciuq_runner.cli import reproduce
 from sciuq_runner.cli.reproduce import main, parse
 from sciuq_runner.config.configuration_hash import TAG
 from sciuq_runner.locks import alone
+from sciuq_runner.reproduction import steps as reproduction_steps
 from sciuq_runner.reproduction.costs import START, expected, guess, measured, spoken, steps
 from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets
 from sciuq_runner.reproduction.kept import kept_runs
@@ -54,7 +56,7 @@ def test_list_shows_every_name(here, capsys):
 
 
 def test_a_dry_run_says_what_is_done_and_what_is_left_and_runs_nothing(here, capsys, monkeypatch):
-    monkeypatch.setattr(reproduction, "perform", lambda *_: pytest.fail("nothing should run"))
+    monkeypatch.setattr(reproduce, "perform", lambda *_: pytest.fail("nothing should run"))
     known = {"quick": {"function_known method=hmc": 30.0}}
     monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: known)
     first, second = jobs_of("forward_n15", "smoke")
@@ -240,7 +242,7 @@ def test_mistakes_end_in_one_sentence_and_leave_nothing(here, capsys, arguments,
 def test_two_at_once_in_a_folder_are_refused(here, capsys):
     from filelock import FileLock
 
-    with FileLock(here / reproduction.LOCK):
+    with FileLock(here / reproduce.LOCK):
         assert call(*FORWARD) == 2
     assert "another sciuq-reproduce is at work" in capsys.readouterr().err
 
@@ -279,7 +281,7 @@ def test_a_real_job_runs_once_is_known_the_next_time_and_stays_in_a_folder_of_it
 
     (kept,) = kept_runs(here / "kept")
     assert Path(kept.folder) == here / "kept" / "smoke" / "function_unknown_la" / "0"
-    (original,) = reproduction.recorded()
+    (original,) = reproduction_steps.recorded()
     assert kept.metrics == original.metrics
     assert kept.tags["git_commit"] == original.tags["git_commit"]
     assert kept.started == pytest.approx(original.started, abs=1e-3)
