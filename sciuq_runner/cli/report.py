@@ -12,9 +12,9 @@ from sciuq_runner.cli.common import Parser, conclude
 from sciuq_runner.errors import ConfigError
 
 if TYPE_CHECKING:  # reading and writing are imported when they are needed: --help answers at once
-    from sciuq_runner.report.runs import Run
-    from sciuq_runner.report.tables import Report
-    from sciuq_runner.reproduction.comparison import Paper
+    from sciuq_runner.report.recorded_runs import RecordedRun
+    from sciuq_runner.report.run_tables import Report
+    from sciuq_runner.reproduction.paper_comparison import Paper
 
 PAGE, TABLES = "report.html", "report.md"
 PAPER_PAGE, PAPER_TABLES, FIGURES = "paper.html", "paper.md", "figures"
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"report: {options.output.absolute() / name}")
 
 
-def beside_the_paper(found: Sequence[Run], options: argparse.Namespace) -> None:
+def beside_the_paper(found: Sequence[RecordedRun], options: argparse.Namespace) -> None:
     """Compare runs with the paper, and write what came of it."""
     from sciuq_runner.reproduction import comparison, page
 
@@ -138,14 +138,14 @@ def print_summary(report: Report) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from sciuq_runner.report.page import counted
-    from sciuq_runner.report.tables import COST, best, spelled
+    from sciuq_runner.report.report_page import counted
+    from sciuq_runner.report.run_tables import TRAINING_SECONDS, best, spelled
 
     table = Table(title=Text(report.title), title_justify="left")
     for name in ("problem", "configuration", "seeds", "metric", "mean ± std", "train_s"):
         table.add_column(name, justify="right" if name in ("seeds", "mean ± std", "train_s") else "left")
     for section in report.sections:
-        column, cost = section.column(section.headline), section.column(COST)
+        column, cost = section.column(section.headline), section.column(TRAINING_SECONDS)
         bold = best(column, section.headline)
         for index, (row, value, seconds) in enumerate(zip(section.rows, spelled(column), spelled(cost), strict=True)):
             style = "bold" if index in bold else ""

@@ -14,8 +14,8 @@ from sciuq_runner.cli.common import Parser, conclude
 from sciuq_runner.errors import FAILED, INTERRUPTED, ConfigError
 
 if TYPE_CHECKING:  # --help answers at once
-    from sciuq_runner.reproduction.processes import Task
-from sciuq_runner.reproduction.steps import (
+    from sciuq_runner.reproduction.job_processes import Task
+from sciuq_runner.reproduction.job_plan import (
     EXPERIMENT,
     Step,
     group_of,
@@ -70,8 +70,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def run(options: argparse.Namespace) -> None:
     """Say what there is to do, and do it."""
     from sciuq_runner.locks import Busy, alone
-    from sciuq_runner.reproduction.jobs import check_names, jobs, presets
-    from sciuq_runner.reproduction.kept import kept_runs
+    from sciuq_runner.reproduction.paper_jobs import check_names, jobs, presets
+    from sciuq_runner.reproduction.kept_runs import kept_runs
     from sciuq_runner.tracking.tracker import Tracker
 
     names = check_names(options.names)
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
 
 def describe(steps: Sequence[Step], options: argparse.Namespace) -> None:
     """What there is to do, what is there already, and how long it will take."""
-    from sciuq_runner.reproduction.costs import spoken
+    from sciuq_runner.reproduction.job_costs import spoken
 
     for step in steps:
         time_needed = "time unknown" if step.seconds is None else f"about {spoken(step.seconds)}"
@@ -119,8 +119,8 @@ def describe(steps: Sequence[Step], options: argparse.Namespace) -> None:
 
 def perform(left: Sequence[Step], done: Sequence[Step], n_jobs: int, save: Callable[[], None]) -> None:
     """Run what is left, and ``save`` every end; ends the program with the status that tells how that went."""
-    from sciuq_runner.reproduction.costs import spoken
-    from sciuq_runner.reproduction.processes import work
+    from sciuq_runner.reproduction.job_costs import spoken
+    from sciuq_runner.reproduction.job_processes import work
 
     tasks = [task_of(step, n_jobs) for step in left]
     ended: list[Task] = []

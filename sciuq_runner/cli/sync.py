@@ -13,7 +13,7 @@ from sciuq_runner.cli.common import Parser, conclude
 from sciuq_runner.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sciuq_runner.tracking.record import Record
+    from sciuq_runner.tracking.run_record import RunRecord
     from sciuq_runner.tracking.tracker import Tracker
 
 
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> None:
 
 def folders(top: Path) -> list[Path]:
     """The run folders at or below a folder."""
-    from sciuq_runner.report.runs import run_folders
+    from sciuq_runner.report.recorded_runs import run_folders
 
     return list(run_folders(top))
 
@@ -56,8 +56,8 @@ def upload(folder: Path, uri: str | None) -> str:
     from sciuq_runner.evaluation.results import read_metrics, refuse_half_calibrated
     from sciuq_runner.files import refuse_links
     from sciuq_runner.locks import held
-    from sciuq_runner.tracking.failures import complaint
-    from sciuq_runner.tracking.record import read_record
+    from sciuq_runner.tracking.store_failures import complaint
+    from sciuq_runner.tracking.run_record import read_record
 
     if not folders(folder):
         raise ConfigError(f"{folder} holds no run: name the folder of a run, or one with run folders in it.")
@@ -75,7 +75,7 @@ def upload(folder: Path, uri: str | None) -> str:
             ) from error
 
 
-def reach(record: Record, uri: str | None, folder: Path) -> Tracker:
+def reach(record: RunRecord, uri: str | None, folder: Path) -> Tracker:
     """The store that the run belongs to; whoever made the folder may name it, the person says that it may be used."""
     import os
     import shlex
@@ -92,10 +92,10 @@ def reach(record: Record, uri: str | None, folder: Path) -> Tracker:
     return tracker
 
 
-def bring(tracker: Tracker, record: Record, metrics: Mapping[str, Any], folder: Path) -> str:
+def bring(tracker: Tracker, record: RunRecord, metrics: Mapping[str, Any], folder: Path) -> str:
     """What MLflow lacks of a run."""
     from sciuq_runner.config.configuration_hash import COMMIT
-    from sciuq_runner.tracking.results import is_complete, log_results
+    from sciuq_runner.tracking.logged_results import is_complete, log_results
 
     known = tracker.find(record.run)
     if known is not None and is_complete(tracker, known, record.status, bool(metrics)):
@@ -113,7 +113,7 @@ def bring(tracker: Tracker, record: Record, metrics: Mapping[str, Any], folder: 
     )
 
 
-def remember(folder: Path, record: Record) -> None:
+def remember(folder: Path, record: RunRecord) -> None:
     """Keep the id, so that what is done later with the run, or once more with this command, finds it."""
     from sciuq_runner.runs.resume import read_origin
 

@@ -62,7 +62,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
     from sciuq_runner.runs.pipeline import calibrated
     from sciuq_runner.runs.resume import read_origin
     from sciuq_runner.schema import construct
-    from sciuq_runner.tracking.existing import log_recalibration
+    from sciuq_runner.tracking.existing_store import log_recalibration
 
     register_resolvers()
     wrong = [item for item in options.settings if not item.startswith(("calibration=", "calibration."))]

@@ -27,11 +27,11 @@ from sciuq_runner.memory import is_shortage
 from sciuq_runner.runs.pipeline import execute
 from sciuq_runner.models.pretraining import Store
 from sciuq_runner.config.problem_files import original
-from sciuq_runner.tracking.record import Record, describe
+from sciuq_runner.tracking.run_record import RunRecord, describe
 from sciuq_runner.runs.resume import Origin, digest, read_origin
 from sciuq_runner.runs.signals import stop_on_signal
-from sciuq_runner.tracking.failures import guarded
-from sciuq_runner.tracking.results import log_results
+from sciuq_runner.tracking.store_failures import guarded
+from sciuq_runner.tracking.logged_results import log_results
 from sciuq_runner.tracking.tracker import Status, Tracker, open_tracker
 from sciuq_runner.config.uris import without_credentials
 
@@ -121,7 +121,7 @@ def work(
                 loop.forget()
 
 
-def open_run(tracker: Tracker, record: Record, known: str | None) -> None:
+def open_run(tracker: Tracker, record: RunRecord, known: str | None) -> None:
     """Begin a run in MLflow, or go on with the one that the folder knows."""
     tracker.reach()
     if known is not None:

@@ -19,7 +19,7 @@ from sciuq_runner.sweeps.earlier import close_dead, find_sweep, is_alive, locked
 from sciuq_runner.sweeps.notes import STOP
 from sciuq_runner.sweeps.settings import identity_of, sweep_settings
 from sciuq_runner.sweeps.sweep import Sweep
-from sciuq_runner.tracking.failures import guarded
+from sciuq_runner.tracking.store_failures import guarded
 from sciuq_runner.tracking.tracker import SWEEP_FOLDER, Tracker
 
 NOTES_PREFIX = ".notes_"

@@ -8,32 +8,32 @@ from collections.abc import Mapping
 import pytest
 
 from sciuq_runner.config.configuration_hash import TAG
-from sciuq_runner.report.runs import Run
-from sciuq_runner.reproduction.cells import Cell, tables
-from sciuq_runner.reproduction.jobs import Job, jobs_of
-from sciuq_runner.tracking.flat import flatten_params
+from sciuq_runner.report.recorded_runs import RecordedRun
+from sciuq_runner.reproduction.paper_tables import PaperCell, tables
+from sciuq_runner.reproduction.paper_jobs import Job, jobs_of
+from sciuq_runner.tracking.flat_keys import flatten_params
 
 
-def fake_run(job: Job, seed: int, metrics: Mapping[str, float], status: str = "FINISHED", **params: str) -> Run:
+def fake_run(job: Job, seed: int, metrics: Mapping[str, float], status: str = "FINISHED", **params: str) -> RecordedRun:
     """What MLflow would hold of a run of the job; ``params`` are changed settings, with __ for a dot."""
     known = flatten_params({**job.config, "seed": seed}, {"fidelity": job.fidelity})
     changed = {key.replace("__", "."): value for key, value in params.items()}
     texts = {key: str(value) for key, value in {**known, **changed}.items()}
-    return Run(job.name, status, texts, metrics, time.time(), dict, tags={TAG: job.hash(seed)})
+    return RecordedRun(job.name, status, texts, metrics, time.time(), dict, tags={TAG: job.hash(seed)})
 
 
-def job_of(cell: Cell, fidelity: str = "smoke") -> Job:
+def job_of(cell: PaperCell, fidelity: str = "smoke") -> Job:
     """The job behind a cell."""
     (found,) = [job for job in jobs_of(cell.preset, fidelity) if frozenset(job.choices) == cell.choices]
     return found
 
 
-def all_cells() -> list[Cell]:
+def all_cells() -> list[PaperCell]:
     return [cell for table in tables().values() for cell in table.cells]
 
 
 @pytest.fixture(scope="session")
-def as_in_the_paper() -> list[Run]:
+def as_in_the_paper() -> list[RecordedRun]:
     """Two seeds of every job, whose metrics lie around the paper's values: a hundredth above and below."""
     metrics: dict[tuple[str, int], dict[str, float]] = {}
     found: dict[str, Job] = {}

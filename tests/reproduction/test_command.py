@@ -12,10 +12,10 @@ from sciuq_runner import layout, reproduction
 from sciuq_runner.cli.reproduce import main, parse
 from sciuq_runner.config.configuration_hash import TAG
 from sciuq_runner.locks import alone
-from sciuq_runner.reproduction.costs import START, expected, guess, measured, spoken, steps
-from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets
-from sciuq_runner.reproduction.kept import kept_runs
-from sciuq_runner.reproduction.steps import Step, group_of, plan, task_of
+from sciuq_runner.reproduction.job_costs import START, expected, guess, measured, spoken, steps
+from sciuq_runner.reproduction.paper_jobs import Job, jobs, jobs_of, presets
+from sciuq_runner.reproduction.kept_runs import kept_runs
+from sciuq_runner.reproduction.job_plan import Step, group_of, plan, task_of
 from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import environment
 from tests.reproduction.conftest import fake_run
@@ -56,7 +56,7 @@ def test_list_shows_every_name(here, capsys):
 def test_a_dry_run_says_what_is_done_and_what_is_left_and_runs_nothing(here, capsys, monkeypatch):
     monkeypatch.setattr(reproduction, "perform", lambda *_: pytest.fail("nothing should run"))
     known = {"quick": {"function_known method=hmc": 30.0}}
-    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: known)
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: known)
     first, second = jobs_of("forward_n15", "smoke")
     leave_run(here, first, 0, "FINISHED")
     leave_run(here, first, 1, "FAILED")
@@ -81,7 +81,7 @@ def test_what_was_run_is_not_run_again_and_failures_are_listed_at_the_end(here, 
             report(task)
         return True
 
-    monkeypatch.setattr("sciuq_runner.reproduction.processes.work", work)
+    monkeypatch.setattr("sciuq_runner.reproduction.job_processes.work", work)
     assert call(*FORWARD, "--jobs", "2") == 1
     assert seen == [[*second.arguments(0), "threads=1"]]
     said = capsys.readouterr().out
@@ -137,11 +137,11 @@ def test_runs_that_share_what_is_trained_before_are_one_group():
 
 def test_expected_times_come_from_runs_else_from_measured_ones_else_by_the_number_of_steps(monkeypatch):
     job = jobs_of("forward_n15", "smoke")[0]
-    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: {})
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {})
     assert expected(job, []) is None
     runs = [fake_run(job, seed, {"cost/total_s": seconds}) for seed, seconds in enumerate((1.0, 3.0))]
     assert expected(job, runs) == START + 2.0
-    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: {"smoke": {job.name: 30.0}})
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {"smoke": {job.name: 30.0}})
     assert expected(job, []) == 30.0
     quick = jobs_of("forward_n15", "quick")[0]
     ratio = steps(quick.config) / steps(job.config)
@@ -164,7 +164,7 @@ def test_a_job_of_unknown_time_is_guessed_by_those_most_like_it_and_waits_its_tu
         "function_known method=mfvi": 41.0,
         "forward_n15 model=bnn": 30.0,
     }
-    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: {"smoke": known})
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {"smoke": known})
     names = [
         "function_known",
         "epistemic_growth",
@@ -255,7 +255,7 @@ def test_a_store_that_cannot_be_read_is_a_sentence(here, capsys, monkeypatch):
 
 
 def test_a_stop_is_said_and_has_its_status(here, capsys, monkeypatch):
-    monkeypatch.setattr("sciuq_runner.reproduction.processes.work", lambda *_: False)
+    monkeypatch.setattr("sciuq_runner.reproduction.job_processes.work", lambda *_: False)
     assert call(*FORWARD) == 130
     assert "The same command goes on from here." in capsys.readouterr().out
 
@@ -263,7 +263,7 @@ def test_a_stop_is_said_and_has_its_status(here, capsys, monkeypatch):
 @pytest.mark.cli
 def test_a_real_job_runs_once_is_known_the_next_time_and_stays_in_a_folder_of_its_own(here, capsys, monkeypatch):
     (cheapest,) = [job for job in jobs_of("function_unknown", "smoke") if job.choices == ("method=la",)]
-    monkeypatch.setattr("sciuq_runner.reproduction.jobs.jobs", lambda names, fidelity: [cheapest])
+    monkeypatch.setattr("sciuq_runner.reproduction.paper_jobs.jobs", lambda names, fidelity: [cheapest])
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     command = ("function_unknown", "--fidelity", "smoke", "--jobs", "1", "--keep", "kept")
