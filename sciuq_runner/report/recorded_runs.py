@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,15 +18,13 @@ from sciuq_runner.config.uris import hide_password, server_of
 from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.evaluation.results import INTERRUPTED
 from sciuq_runner.files import read_json
+from sciuq_runner.runs.folder_search import run_folders
 from sciuq_runner.tracking.existing_store import existing_store
 from sciuq_runner.tracking.flat_keys import MAX_PARAM, flatten_metrics, flatten_params
-from sciuq_runner.tracking.run_record import read_record
+from sciuq_runner.tracking.run_record import FINISHED, KILLED, read_record
 from sciuq_runner.tracking.tracker import Tracker
 
 log = logging.getLogger(__name__)
-
-FINISHED = "FINISHED"
-COPIES = {"mlartifacts", "mlruns"}  # where MLflow keeps its copies of run folders
 
 Figures = Mapping[str, bytes]
 
@@ -75,15 +73,6 @@ def in_folder(top: Path) -> list[RecordedRun]:
     return found
 
 
-def run_folders(top: Path) -> Iterator[Path]:
-    """Folders of runs, finished or not, at or below ``top``."""
-    for here, folders, files in os.walk(top):
-        if {layout.METRICS, layout.RESUME} & set(files):
-            folders.clear()
-            yield Path(here)
-        folders[:] = sorted(set(folders) - COPIES)
-
-
 def read_folder(folder: Path) -> RecordedRun:
     """The run that left this folder."""
     path, place = folder / layout.METRICS, str(folder.resolve())
@@ -105,7 +94,7 @@ def read_folder(folder: Path) -> RecordedRun:
         ) from error
     parts = (params.get("problem"), params.get("problem.case"), params.get("method"), f"seed {params.get('seed', '?')}")
     name = " ".join(part for part in parts if part)
-    status = "KILLED" if stopped else FINISHED
+    status = KILLED if stopped else FINISHED
     tags, started = {TAG: configuration_hash(config)}, path.stat().st_mtime
     if (folder / layout.TRACKING).is_file():
         record = read_record(folder)

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.results import NOT_QUANTITIES
-from sciuq_runner.report.recorded_runs import FINISHED, RecordedRun
+from sciuq_runner.report.recorded_runs import RecordedRun
+from sciuq_runner.tracking.run_record import FINISHED
 
 CHOICES = {  # and the parameters that hold them
     "problem": "problem",
@@ -142,6 +144,13 @@ def build(runs: Iterable[RecordedRun], title: str) -> Report:
         seeds = [last[seed] for seed in sorted(last, key=by_number)]
         sections[key[:2]].append((dict(zip(names, key, strict=True)), seeds))
     return Report(title, [section(found) for found in sections.values()], left_out)
+
+
+def require_rows(report: Report, named: str) -> None:
+    """Refuse a report without rows; ``named`` is the option that chose its runs."""
+    if not report.sections:
+        states = ", ".join(sorted({item.status for item in report.left_out})) or "there are none"
+        raise ConfigError(f"{named} has no finished run with metrics ({states}): finish one with sciuq-run first.")
 
 
 def sift(runs: Iterable[RecordedRun]) -> tuple[list[RecordedRun], list[RecordedRun]]:

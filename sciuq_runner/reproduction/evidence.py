@@ -16,10 +16,11 @@ import yaml
 
 from sciuq_runner import layout
 from sciuq_runner.evaluation.results import Result, read_results
-from sciuq_runner.report.recorded_runs import FINISHED, RecordedRun
+from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.report.run_tables import by_number
 from sciuq_runner.reproduction.paper_jobs import FIDELITIES, Job, jobs_of
 from sciuq_runner.reproduction.paper_tables import PaperCell, PaperTable
+from sciuq_runner.tracking.run_record import FINISHED
 
 T = TypeVar("T")
 Verdict = Literal["better", "within 3 std", "worse", "not run", "setting"]

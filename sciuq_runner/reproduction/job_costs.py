@@ -6,14 +6,12 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
+from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.reproduction.paper_jobs import FIDELITIES, Job, jobs_of, presets
-
-if TYPE_CHECKING:
-    from sciuq_runner.report.recorded_runs import RecordedRun
 
 START = 12.0
 """Seconds that a process needs beside its run: imports, figures, MLflow."""
@@ -111,7 +109,7 @@ def steps(config: Mapping[str, Any]) -> float:
     method = config["method"]
     kept = method.get("thin", 0) * method.get("n_samples", 0) / method.get("n_chains", 1)
     own = (method.get("n_burn", 0) + kept) * method.get("n_leapfrog", 1) + method.get("n_steps", 0)
-    return max(1.0, own + sum(map(_trainings, (config["model"], config.get("detection") or {}))))
+    return max(1.0, float(own) + sum(map(_trainings, (config["model"], config.get("detection") or {}))))
 
 
 def _trainings(node: Mapping[str, Any]) -> float:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryFile
+from typing import Any
 
 from sciuq_runner import layout
+from sciuq_runner.config.build import require_device
+from sciuq_runner.config.configuration_hash import TAG
 from sciuq_runner.errors import ConfigError
-
-if TYPE_CHECKING:  # --help answers at once
-    from sciuq_runner.report.recorded_runs import RecordedRun
-    from sciuq_runner.reproduction.job_processes import Task
-    from sciuq_runner.reproduction.paper_jobs import Job
-
-EXPERIMENT = "sciuq"
+from sciuq_runner.report.recorded_runs import RecordedRun, reason, search
+from sciuq_runner.reproduction.job_costs import estimates
+from sciuq_runner.reproduction.job_processes import Task
+from sciuq_runner.reproduction.paper_jobs import Job, seeds_of
+from sciuq_runner.runs.resume import has_all_results
+from sciuq_runner.sweeps.earlier import is_alive
+from sciuq_runner.tracking.existing_store import existing_store
+from sciuq_runner.tracking.experiment import DEFAULT_EXPERIMENT
+from sciuq_runner.tracking.run_record import FINISHED, RUNNING
 
 
 @dataclass(frozen=True)
@@ -34,15 +39,17 @@ class Step:
     def name(self) -> str:
         return f"{self.job.name} seed={self.seed}"
 
+    @property
+    def is_left(self) -> bool:
+        """Whether it is still to be run, and can be."""
+        return not self.done and not self.refusal
+
 
 def recorded() -> list[RecordedRun]:
     """The runs in MLflow; none where there is no store yet."""
-    from sciuq_runner.report.recorded_runs import reason, search
-    from sciuq_runner.tracking.existing_store import existing_store
-
     try:
         store = existing_store()
-        found = store.client.get_experiment_by_name(EXPERIMENT) if store is not None else None
+        found = store.client.get_experiment_by_name(DEFAULT_EXPERIMENT) if store is not None else None
         return search(store, found.experiment_id) if store is not None and found is not None else []
     except Exception as error:  # drivers, servers and files fail in ways of their own
         raise ConfigError(
@@ -51,22 +58,8 @@ def recorded() -> list[RecordedRun]:
         ) from error
 
 
-def save_finished(found: Sequence[Job], folder: Path | None, runs: Sequence[RecordedRun] | None = None) -> None:
-    """Keep the runs of some jobs that are in MLflow, where that is wanted; what fails now is tried the next time."""
-    from sciuq_runner.reproduction.kept_runs import keep
-
-    if folder is None:
-        return
-    try:
-        keep(recorded() if runs is None else runs, found, folder)
-    except (OSError, ConfigError) as error:
-        print(f"Not all finished runs could be kept in {folder}: {error}", flush=True)
-
-
 def require_writable(folder: Path) -> None:
     """Refuse a folder that cannot be made or written to, before any work."""
-    from tempfile import TemporaryFile
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
@@ -79,11 +72,6 @@ def require_writable(folder: Path) -> None:
 
 def plan(found: Sequence[Job], n_seeds: int | None, runs: Sequence[RecordedRun]) -> list[Step]:
     """Every job with every seed, by default those of its preset, the cheap ones first, and what is known of it."""
-    from sciuq_runner.config.configuration_hash import TAG
-    from sciuq_runner.report.recorded_runs import FINISHED
-    from sciuq_runner.reproduction.job_costs import estimates
-    from sciuq_runner.reproduction.paper_jobs import seeds_of
-
     by_hash: dict[str, list[RecordedRun]] = {}
     for item in runs:
         by_hash.setdefault(item.tags.get(TAG, ""), []).append(item)
@@ -100,10 +88,8 @@ def plan(found: Sequence[Job], n_seeds: int | None, runs: Sequence[RecordedRun])
     return sorted(steps, key=lambda step: (step.seconds or 0.0, step.job.name, step.seed))
 
 
-def unavailable(config: Any) -> str:
+def unavailable(config: Mapping[str, Any]) -> str:
     """Why a job cannot be run on this machine."""
-    from sciuq_runner.config.build import require_device
-
     try:
         require_device(config["device"])
     except ConfigError:
@@ -113,15 +99,11 @@ def unavailable(config: Any) -> str:
 
 def at_work(run: RecordedRun) -> bool:
     """Whether a process is at work on a run that has not ended."""
-    from sciuq_runner.sweeps.earlier import is_alive
-
-    return run.status == "RUNNING" and is_alive(run.folder)
+    return run.status == RUNNING and is_alive(run.folder)
 
 
 def unfinished(runs: Sequence[RecordedRun]) -> str:
     """The folder of a run that was stopped, failed or died, from whose last checkpoint it can go on."""
-    from sciuq_runner.runs.resume import has_all_results
-
     for item in sorted(runs, key=lambda item: -item.started):
         folder = Path(item.folder)
         if (
@@ -143,8 +125,6 @@ def group_of(job: Job) -> str:
 
 def task_of(step: Step, n_jobs: int) -> Task:
     """The process that makes one run."""
-    from sciuq_runner.reproduction.job_processes import Task
-
     threads = ["threads=1"] if n_jobs > 1 else []
     arguments = [f"resume={step.folder}"] if step.folder else [*step.job.arguments(step.seed), *threads]
     return Task(step.name, arguments, group_of(step.job))

@@ -50,7 +50,7 @@ def command(arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "sciuq_runner.cli.run", *arguments]
 
 
-def work(
+def run_tasks(
     tasks: Sequence[Task], n_jobs: int, report: Callable[[Task], None], logs: Path, warm: set[str] | None = None
 ) -> bool:
     """Run all tasks, at most ``n_jobs`` at a time; ``report`` hears of every end. Returns False if stopped by Ctrl-C.

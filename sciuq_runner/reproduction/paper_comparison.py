@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sciuq_runner.config.configuration_hash import COMMIT
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.report.recorded_runs import FINISHED, RecordedRun
+from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.report.run_tables import by_number
 from sciuq_runner.reproduction.evidence import COST_TABLE, Comparison, Evidence, Tally, best_fidelity, compare
 from sciuq_runner.reproduction.explanations import explanations, filled
@@ -16,6 +16,7 @@ from sciuq_runner.reproduction.job_costs import spoken
 from sciuq_runner.reproduction.paper_figures import draw_all
 from sciuq_runner.reproduction.paper_statements import FindingOutcome
 from sciuq_runner.reproduction.paper_tables import PaperTable, tables
+from sciuq_runner.tracking.run_record import FINISHED
 
 HOW_TO_READ_PAPER = (
     "Every number that the paper prints, in its units, beside ours: mean ± standard deviation over seeds; the paper "

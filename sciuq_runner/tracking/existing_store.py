@@ -10,7 +10,7 @@ from typing import Any
 
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.tracking.experiment import quieten, wait_for_locks
+from sciuq_runner.tracking.experiment import DEFAULT_EXPERIMENT, quieten, wait_for_locks
 from sciuq_runner.tracking.flat_keys import flatten_params
 from sciuq_runner.tracking.logged_results import log_results
 from sciuq_runner.tracking.store_failures import guarded
@@ -24,7 +24,7 @@ def existing_store(uri: str | None = None) -> Tracker | None:
     from mlflow import MlflowClient
 
     quieten()
-    tracker = Tracker(uri or os.environ.get("MLFLOW_TRACKING_URI"), "sciuq", Path.cwd())
+    tracker = Tracker(uri or os.environ.get("MLFLOW_TRACKING_URI"), DEFAULT_EXPERIMENT, Path.cwd())
     if tracker.database is not None and not (tracker.database.is_file() and tracker.database.stat().st_size):
         return None
     wait_for_locks()

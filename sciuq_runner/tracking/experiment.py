@@ -17,6 +17,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.locks import alone
 from sciuq_runner.tracking.store_failures import complaint
 
+DEFAULT_EXPERIMENT = "sciuq"
 DATABASE_PATIENCE = 120  # seconds that a locked SQLite file is waited for
 
 

@@ -13,6 +13,7 @@ from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuratio
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.results import DEFAULT_MODEL, INTERRUPTED, read_metrics
 from sciuq_runner.schema import construct
+from sciuq_runner.tracking.experiment import DEFAULT_EXPERIMENT
 from sciuq_runner.tracking.flat_keys import MAX_PARAM, flatten_params
 
 RUNNING, FINISHED, KILLED = "RUNNING", "FINISHED", "KILLED"
@@ -27,7 +28,7 @@ class RunRecord:
     params: dict[str, str]
     started: int  # milliseconds since 1970
     uri: str | None = None
-    experiment: str = "sciuq"
+    experiment: str = DEFAULT_EXPERIMENT
     run: str | None = None
     parent: str | None = None
     status: str = RUNNING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,12 +10,16 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 from PIL import Image
 
-from sciuq_runner.report import report_page
-from sciuq_runner.report.markup import tag
+import sciuq_runner
+from sciuq_runner.report import html_templates, report_page
+from sciuq_runner.report.figure_sources import data_uri
 from sciuq_runner.report.recorded_runs import named, run_link
+from sciuq_runner.report.report_markdown import markdown
+from sciuq_runner.report.report_texts import title_of
 from sciuq_runner.report.run_tables import build
 from tests.report.conftest import leave_folder, png, report, results, run
 
@@ -33,11 +38,31 @@ HOSTILE = "<script>alert('x')</script>"
     ],
 )
 def test_tables_have_titles_in_words(table, title):
-    assert report_page.title_of(table) == title
+    assert title_of(table) == title
 
 
 def test_what_is_not_html_is_escaped():
-    assert tag("p", "<b>", tag("i", "&"), title='"') == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
+    hostile = "<b>&\"'"
+    figure = html_templates.EmbeddedFigure(hostile, hostile, hostile)
+    macros = html_templates.environment().get_template("table_parts.html").module
+    assert macros.figures([figure]).splitlines()[1] == (
+        '<figure><img src="&lt;b&gt;&amp;&#34;&#39;" alt="&lt;b&gt;&amp;&#34;&#39;">'
+        "<figcaption>&lt;b&gt;&amp;&#34;&#39;</figcaption></figure>"
+    )
+
+
+@pytest.mark.parametrize("package", ["report", "reproduction"])
+def test_no_template_and_no_module_marks_text_as_safe(package):
+    folder = Path(sciuq_runner.__file__).parent / package
+    files = [*folder.glob("*.py"), *folder.glob("templates/*")]
+    assert len(files) > 10
+    for path in files:
+        assert not re.search(r"\|\s*safe\b|Markup|autoescape\s+false|autoescape=False", path.read_text()), path
+
+
+def test_a_value_that_a_template_lacks_is_an_error():
+    with pytest.raises(jinja2.UndefinedError, match="'title' is undefined"):
+        html_templates.render("report.html")
 
 
 def test_hostile_settings_stay_text(tmp_path):
@@ -49,18 +74,18 @@ def test_hostile_settings_stay_text(tmp_path):
     found = build(named([str(tmp_path)], None), HOSTILE)
     assert "<script>alert" not in report_page.html(found)
     assert report_page.html(found).count("<script") == 1
-    assert "<script" not in report_page.markdown(found)
-    tables = [line for line in report_page.markdown(found).splitlines() if line.startswith("|")]
+    assert "<script" not in markdown(found)
+    tables = [line for line in markdown(found).splitlines() if line.startswith("|")]
     assert any(r"\|a\|\`b\` \[c\](d)" in line for line in tables)
 
 
 def test_large_figures_become_smaller_and_broken_ones_are_left_out():
-    assert report_page.data_uri(b"no picture") == ""
-    assert report_page.data_uri(png()[:-30]) == ""
-    assert report_page.data_uri(png()).startswith("data:image/png;base64,iVBOR")
+    assert data_uri(b"no picture") == ""
+    assert data_uri(png()[:-30]) == ""
+    assert data_uri(png()).startswith("data:image/png;base64,iVBOR")
     noise = BytesIO()
     Image.effect_noise((1600, 1200), 80).save(noise, "PNG")
-    assert len(report_page.data_uri(noise.getvalue())) < len(noise.getvalue())
+    assert len(data_uri(noise.getvalue())) < len(noise.getvalue())
 
 
 def test_a_run_on_a_server_is_a_link_without_password():

@@ -82,7 +82,12 @@ def test_the_front_holds_what_nothing_beats():
 
 
 def test_numbers_of_a_column_stand_below_each_other():
-    column = [SeedStatistics(0.0213, 0.001, 3, 3), SeedStatistics(12.5, 0.0, 1, 1), None, SeedStatistics(0.5, 0.1, 2, 3)]
+    column = [
+        SeedStatistics(0.0213, 0.001, 3, 3),
+        SeedStatistics(12.5, 0.0, 1, 1),
+        None,
+        SeedStatistics(0.5, 0.1, 2, 3),
+    ]
     assert spelled(column) == [
         " 0.0213 ± 0.0010         ",
         "12.5000                  ",

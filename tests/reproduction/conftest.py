@@ -9,8 +9,8 @@ import pytest
 
 from sciuq_runner.config.configuration_hash import TAG
 from sciuq_runner.report.recorded_runs import RecordedRun
-from sciuq_runner.reproduction.paper_tables import PaperCell, tables
 from sciuq_runner.reproduction.paper_jobs import Job, jobs_of
+from sciuq_runner.reproduction.paper_tables import PaperCell, tables
 from sciuq_runner.tracking.flat_keys import flatten_params
 
 

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner import layout, reproduction
+from sciuq_runner import layout
 from sciuq_runner.cli.reproduce import main, parse
 from sciuq_runner.config.configuration_hash import TAG
 from sciuq_runner.locks import alone
+from sciuq_runner.reproduction import job_processes
 from sciuq_runner.reproduction.job_costs import START, expected, guess, measured, spoken, steps
-from sciuq_runner.reproduction.paper_jobs import Job, jobs, jobs_of, presets
+from sciuq_runner.reproduction.job_plan import Step, group_of, plan, recorded, task_of
 from sciuq_runner.reproduction.kept_runs import kept_runs
-from sciuq_runner.reproduction.job_plan import Step, group_of, plan, task_of
+from sciuq_runner.reproduction.left_jobs import REPRODUCTION_LOCK
+from sciuq_runner.reproduction.paper_jobs import Job, jobs, jobs_of, presets
 from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import environment
 from tests.reproduction.conftest import fake_run
@@ -54,7 +56,7 @@ def test_list_shows_every_name(here, capsys):
 
 
 def test_a_dry_run_says_what_is_done_and_what_is_left_and_runs_nothing(here, capsys, monkeypatch):
-    monkeypatch.setattr(reproduction, "perform", lambda *_: pytest.fail("nothing should run"))
+    monkeypatch.setattr(job_processes, "run_tasks", lambda *_: pytest.fail("nothing should run"))
     known = {"quick": {"function_known method=hmc": 30.0}}
     monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: known)
     first, second = jobs_of("forward_n15", "smoke")
@@ -74,14 +76,14 @@ def test_what_was_run_is_not_run_again_and_failures_are_listed_at_the_end(here, 
     leave_run(here, first, 0, "FINISHED")
     seen: list[list[str]] = []
 
-    def work(tasks, n_jobs, report, logs, warm):
+    def run_tasks(tasks, n_jobs, report, logs, warm):
         for task in tasks:
             seen.append(task.arguments)
             task.status, task.message = 2, "the reason"
             report(task)
         return True
 
-    monkeypatch.setattr("sciuq_runner.reproduction.job_processes.work", work)
+    monkeypatch.setattr(job_processes, "run_tasks", run_tasks)
     assert call(*FORWARD, "--jobs", "2") == 1
     assert seen == [[*second.arguments(0), "threads=1"]]
     said = capsys.readouterr().out
@@ -240,7 +242,7 @@ def test_mistakes_end_in_one_sentence_and_leave_nothing(here, capsys, arguments,
 def test_two_at_once_in_a_folder_are_refused(here, capsys):
     from filelock import FileLock
 
-    with FileLock(here / reproduction.LOCK):
+    with FileLock(here / REPRODUCTION_LOCK):
         assert call(*FORWARD) == 2
     assert "another sciuq-reproduce is at work" in capsys.readouterr().err
 
@@ -255,7 +257,7 @@ def test_a_store_that_cannot_be_read_is_a_sentence(here, capsys, monkeypatch):
 
 
 def test_a_stop_is_said_and_has_its_status(here, capsys, monkeypatch):
-    monkeypatch.setattr("sciuq_runner.reproduction.job_processes.work", lambda *_: False)
+    monkeypatch.setattr(job_processes, "run_tasks", lambda *_: False)
     assert call(*FORWARD) == 130
     assert "The same command goes on from here." in capsys.readouterr().out
 
@@ -279,7 +281,7 @@ def test_a_real_job_runs_once_is_known_the_next_time_and_stays_in_a_folder_of_it
 
     (kept,) = kept_runs(here / "kept")
     assert Path(kept.folder) == here / "kept" / "smoke" / "function_unknown_la" / "0"
-    (original,) = reproduction.recorded()
+    (original,) = recorded()
     assert kept.metrics == original.metrics
     assert kept.tags["git_commit"] == original.tags["git_commit"]
     assert kept.started == pytest.approx(original.started, abs=1e-3)

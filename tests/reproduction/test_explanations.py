@@ -10,8 +10,8 @@ import pytest
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.reproduction import explanations as shipped
 from sciuq_runner.reproduction.evidence import Evidence
-from sciuq_runner.reproduction.kept_runs import kept_runs
 from sciuq_runner.reproduction.explanations import MISSING, PLACE, explanations, filled
+from sciuq_runner.reproduction.kept_runs import kept_runs
 from tests.reproduction.test_kept_runs import RESULTS
 
 SETTINGS = {"0.05", "0.1", "0.2", "0.3", "0.5", "95 %", "82 %"}

@@ -13,11 +13,11 @@ from sciuq_runner import layout
 from sciuq_runner.config.configuration_hash import COMMIT, RUN_FOLDER
 from sciuq_runner.evaluation.results import Held, Result, read_results, write_results
 from sciuq_runner.report.recorded_runs import RecordedRun
-from sciuq_runner.reproduction import paper_page
-from sciuq_runner.reproduction.paper_comparison import build
+from sciuq_runner.reproduction import paper_markdown
 from sciuq_runner.reproduction.evidence import Evidence
-from sciuq_runner.reproduction.paper_jobs import Job, jobs_of
 from sciuq_runner.reproduction.kept_runs import PREDICTED, keep, kept_runs
+from sciuq_runner.reproduction.paper_comparison import build
+from sciuq_runner.reproduction.paper_jobs import Job, jobs_of
 from tests.reproduction.conftest import fake_run
 
 PLACE = "/somewhere/on/a/machine"
@@ -118,4 +118,4 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 def test_the_page_of_the_repository_is_that_of_its_runs():
     """Nothing in it is typed by hand but the words of explanations, which have a file of their own."""
     paper = build(kept_runs(RESULTS / "runs"), None)
-    assert paper_page.markdown(paper, "figures") == (RESULTS / "paper.md").read_text(encoding="utf-8")
+    assert paper_markdown.markdown(paper, "figures") == (RESULTS / "paper.md").read_text(encoding="utf-8")

@@ -11,10 +11,13 @@ import pytest
 
 from sciuq_runner.cli.report import beside_the_paper, main, parse
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.report.report_markdown import plain
 from sciuq_runner.reproduction import paper_comparison, paper_figures, paper_page
-from sciuq_runner.reproduction.paper_comparison import Paper, build, first_of
+from sciuq_runner.reproduction.paper_comparison import HOW_TO_READ_PAPER, Paper, build, first_of
 from sciuq_runner.reproduction.paper_jobs import ORDER, jobs
+from sciuq_runner.reproduction.paper_markdown import markdown
 from sciuq_runner.reproduction.paper_statements import FINDINGS
+from sciuq_runner.reproduction.paper_texts import number
 from tests.report.conftest import png
 from tests.test_configs import CONF
 
@@ -31,13 +34,13 @@ def paper(as_in_the_paper) -> Paper:
 
 
 def test_all_cells_and_findings_are_on_both_pages(paper):
-    text, html = paper_page.markdown(paper, "figures"), paper_page.html(paper)
+    text, html = markdown(paper, "figures"), paper_page.html(paper)
     assert len(re.findall(r"\| +2 \| \**(?:better|within 3 std|worse|setting)\** +\|$", text, re.MULTILINE)) == 345
     for table in paper.tables.values():
         assert f"## {table.title}" in text
         assert f'id="{table.name}"' in html
     for item in FINDINGS.values():
-        assert paper_page.plain(item.statement) in text
+        assert plain(item.statement) in text
     for command in ("experiment=paper/spde_clean", "experiment=paper/cost_gpu"):
         assert f"`sciuq-run -m {command}`" in text
         assert f"<code>sciuq-run -m {command}</code>" in html
@@ -46,7 +49,7 @@ def test_all_cells_and_findings_are_on_both_pages(paper):
 
 def test_the_summary_leaves_the_cost_and_settings_aside(paper):
     assert paper.overall.total == paper.overall.met == paper.overall.run == 345 - 16 - 2
-    assert "327 cells" in paper_page.markdown(paper, "figures")
+    assert "327 cells" in markdown(paper, "figures")
     assert "seeds 0, 1" in paper.origin()
     assert "smoke fidelity" in paper.origin()
 
@@ -60,11 +63,11 @@ def answered(paper: Paper, name: str, answer: str) -> Paper:
 def test_findings_are_explained_only_where_they_are_not_confirmed(paper):
     answers = {item.finding.name: item.answer for item in paper.outcomes}
     assert (answers[UNDECIDED], answers[CONFIRMED]) == ("not enough runs", "confirmed")
-    for shown in (paper_page.html(paper), paper_page.markdown(paper, "figures")):
+    for shown in (paper_page.html(paper), markdown(paper, "figures")):
         assert "For no reason." not in shown
         assert "It holds." not in shown
     refuted = answered(paper, CONFIRMED, "not confirmed")
-    for shown in (paper_page.html(refuted), paper_page.markdown(refuted, "figures")):
+    for shown in (paper_page.html(refuted), markdown(refuted, "figures")):
         assert "For a reason." in shown
     counted = [re.search(r"(\d+) are not \((\d+) of these explained\)", item.summary()[1]) for item in (paper, refuted)]
     before, after = ([int(text) for text in found.groups()] for found in counted)
@@ -73,8 +76,8 @@ def test_findings_are_explained_only_where_they_are_not_confirmed(paper):
 
 def test_explanations_stand_beside_their_table_and_are_no_markup(paper):
     html = paper_page.html(paper)
-    assert "<p>First <code>code</code> &lt;b&gt;.</p><p>Second.</p>" in html
-    text = paper_page.markdown(paper, "figures")
+    assert "<p>First <code>code</code> &lt;b&gt;.</p>\n<p>Second.</p>" in html
+    text = markdown(paper, "figures")
     assert text.index("## Stochastic equation") < text.index("Second.") < text.index("## Darcy flow, noisy")
 
 
@@ -112,13 +115,13 @@ def test_the_page_says_which_seeds_share_what_and_where_settings_depart():
     for job in jobs(ORDER, "smoke"):
         if has_seed_of_its_own(job.config):
             label = job.name.replace("darcy", "Darcy flow")
-            assert any(name in label and f"{name}: " in paper_page.HOW_TO_READ_PAPER for name in named), job.name
-    assert "docs/deviations.md" in paper_page.HOW_TO_READ_PAPER
+            assert any(name in label and f"{name}: " in HOW_TO_READ_PAPER for name in named), job.name
+    assert "docs/deviations.md" in HOW_TO_READ_PAPER
     assert (CONF.parent / "docs/deviations.md").is_file()
 
 
 def test_numbers_have_one_digit_more_than_the_paper_prints():
-    assert [paper_page.number(1.23456, like) for like in (60.0, 22.9, 0.15, 0.051)] == ["1.2", "1.23", "1.235", "1.235"]
+    assert [number(1.23456, like) for like in (60.0, 22.9, 0.15, 0.051)] == ["1.2", "1.23", "1.235", "1.235"]
 
 
 def test_the_figure_that_says_most_comes_first():

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from sciuq_runner.reproduction.paper_tables import PaperCell, last_part, tables
 from sciuq_runner.reproduction.evidence import COST_TABLE, Comparison, Evidence, Tally, best_fidelity, compare, number
 from sciuq_runner.reproduction.paper_jobs import jobs_of
+from sciuq_runner.reproduction.paper_tables import PaperCell, last_part, tables
 from tests.reproduction.conftest import all_cells, fake_run, job_of
 
 COUNTS = {

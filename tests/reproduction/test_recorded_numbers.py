@@ -14,10 +14,10 @@ from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.evaluation import plots
 from sciuq_runner.models.pretraining import Store
 from sciuq_runner.report.recorded_runs import RecordedRun
-from sciuq_runner.reproduction.paper_tables import PaperCell
 from sciuq_runner.reproduction.evidence import Evidence, T
 from sciuq_runner.reproduction.findings import judge
 from sciuq_runner.reproduction.paper_jobs import ORDER, Job, jobs
+from sciuq_runner.reproduction.paper_tables import PaperCell
 from sciuq_runner.runs.pipeline import execute
 from sciuq_runner.tracking.flat_keys import flatten_metrics
 from sciuq_runner.training.loop import Loop
