@@ -12,7 +12,7 @@ from sciuq_runner.reproduction.evidence import Evidence, NotEnough
 from sciuq_runner.reproduction.findings import judge
 from sciuq_runner.reproduction.paper_jobs import Job, jobs_of
 from sciuq_runner.reproduction.paper_statements import FINDINGS, outcome
-from tests.reproduction.conftest import fake_run
+from tests.reproduction.conftest import FIDELITY, fake_run
 
 T = TypeVar("T")
 Value = Callable[[frozenset[str], str], float]
@@ -246,7 +246,7 @@ def test_every_finding_is_tested_and_without_runs_none_is_decided():
 
 def test_names_of_jobs_and_metrics_in_findings_are_those_of_the_presets(as_in_the_paper):
     """A name that no preset has would be an error, not a lack of runs."""
-    found = judge(Evidence(as_in_the_paper, "smoke"))
+    found = judge(Evidence(as_in_the_paper, FIDELITY))
     assert len(found) == len(FINDINGS)
     assert "confirmed" in {item.answer for item in found}
 

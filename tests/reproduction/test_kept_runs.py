@@ -18,7 +18,7 @@ from sciuq_runner.reproduction.evidence import Evidence
 from sciuq_runner.reproduction.kept_runs import PREDICTED, keep, kept_runs
 from sciuq_runner.reproduction.paper_comparison import build
 from sciuq_runner.reproduction.paper_jobs import Job, jobs_of
-from tests.reproduction.conftest import fake_run
+from tests.reproduction.conftest import FIDELITY, fake_run
 
 PLACE = "/somewhere/on/a/machine"
 
@@ -77,8 +77,8 @@ def test_the_last_run_of_a_job_is_kept_without_places_and_with_what_is_read_of_i
 
 
 def test_runs_of_another_fidelity_stay(tmp_path):
-    smoke, quick = (jobs_of("forward_n15", fidelity)[0] for fidelity in ("smoke", "quick"))
-    keep([finished(quick, tmp_path / "a", started=1.0)], [quick], tmp_path / "kept")
+    smoke, paper = (jobs_of("forward_n15", fidelity)[0] for fidelity in ("smoke", FIDELITY))
+    keep([finished(paper, tmp_path / "a", started=1.0)], [paper], tmp_path / "kept")
     keep([finished(smoke, tmp_path / "b", started=2.0)], [smoke], tmp_path / "kept")
     assert kept(tmp_path / "kept") == {1.0, 2.0}
 
@@ -108,7 +108,7 @@ def test_findings_and_figures_read_predictions_of_no_other_presets(monkeypatch, 
         return read(self, preset, *choices)
 
     monkeypatch.setattr(Evidence, "results", results)
-    build(as_in_the_paper, "smoke")
+    build(as_in_the_paper, FIDELITY)
     assert asked == set(PREDICTED)
 
 

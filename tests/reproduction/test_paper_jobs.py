@@ -12,7 +12,7 @@ from sciuq_runner.config.configuration_hash import configuration_hash
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.reproduction.paper_jobs import ORDER, check_names, jobs, jobs_of, presets
 from sciuq_runner.sweeps.expansion import expand
-from tests.reproduction.conftest import fake_run
+from tests.reproduction.conftest import FIDELITY, fake_run
 from tests.test_configs import CONF
 
 register_resolvers()
@@ -46,10 +46,10 @@ def test_every_file_has_its_place_in_the_order_and_a_line_that_describes_it():
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_preset_expands_to_its_jobs_and_each_can_start(name):
-    found = jobs_of(name, "smoke")
+    found = jobs_of(name, FIDELITY)
     assert len(found) == len({job.hash(0) for job in found}) == JOBS[name]
     for job in found:
-        assert job.fidelity == "smoke"
+        assert job.fidelity == FIDELITY
         if job.config["device"] != "cuda":
             assemble(job.config)
 
@@ -62,7 +62,7 @@ def test_alone_a_preset_is_of_paper_fidelity_and_five_seeds_or_ten_fields(name):
 
 
 def test_what_presets_share_is_run_once():
-    found = jobs(ORDER, "smoke")
+    found = jobs(ORDER, FIDELITY)
     # Of the presets after the first, the runs of calibration size and cost are those of all methods, and the known
     # noise and network are those of the other sweeps.
     shared = JOBS["calibration_size"] + JOBS["cost"] + JOBS["darcy_clean"] + 2 + 1
@@ -71,7 +71,7 @@ def test_what_presets_share_is_run_once():
 
 
 def test_the_hash_of_a_job_is_that_of_what_its_command_composes_to():
-    job = jobs_of("function_heteroscedastic", "smoke")[3]
+    job = jobs_of("function_heteroscedastic", FIDELITY)[3]
     assert job.choices == ("technique=hmc_fp",)
     assert job.hash(3) == configuration_hash(plain(compose(job.arguments(3), None)))
     assert job.hash(3) != job.hash(4)
@@ -114,7 +114,7 @@ def test_a_run_that_is_older_than_a_setting_did_what_the_class_does_by_default()
 
 def test_a_run_with_other_calibrators_is_no_run_of_a_job():
     """One that was calibrated anew, or not at all, lacks what its cells ask for."""
-    job = jobs_of("function_known", "smoke")[0]
+    job = jobs_of("function_known", FIDELITY)[0]
     params = fake_run(job, 0, {}).params
     assert "calibration.by.var._target_" in params
     assert not job.made({key: value for key, value in params.items() if not key.startswith("calibration.by.")})

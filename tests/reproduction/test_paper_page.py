@@ -19,6 +19,7 @@ from sciuq_runner.reproduction.paper_markdown import markdown
 from sciuq_runner.reproduction.paper_statements import FINDINGS
 from sciuq_runner.reproduction.paper_texts import number
 from tests.report.conftest import png
+from tests.reproduction.conftest import FIDELITY
 from tests.test_configs import CONF
 
 UNDECIDED, CONFIRMED = "hmc_grows_with_noise", "other_fields_are_harder"
@@ -51,7 +52,7 @@ def test_the_summary_leaves_the_cost_and_settings_aside(paper):
     assert paper.overall.total == paper.overall.met == paper.overall.run == 345 - 16 - 2
     assert "327 cells" in markdown(paper, "figures")
     assert "seeds 0, 1" in paper.origin()
-    assert "smoke fidelity" in paper.origin()
+    assert "paper fidelity" in paper.origin()
 
 
 def answered(paper: Paper, name: str, answer: str) -> Paper:
@@ -112,7 +113,7 @@ def has_seed_of_its_own(node: object) -> bool:
 
 def test_the_page_says_which_seeds_share_what_and_where_settings_depart():
     named = ("Darcy flow", "hmc_fp", "gp_pi_gan")
-    for job in jobs(ORDER, "smoke"):
+    for job in jobs(ORDER, FIDELITY):
         if has_seed_of_its_own(job.config):
             label = job.name.replace("darcy", "Darcy flow")
             assert any(name in label and f"{name}: " in HOW_TO_READ_PAPER for name in named), job.name
@@ -146,8 +147,8 @@ def test_the_command_writes_pages_and_figures_or_says_why_not(paper, tmp_path, m
 def test_without_runs_there_is_nothing_to_compare(as_in_the_paper, capsys):
     with pytest.raises(ConfigError, match="no finished run: make some with sciuq-reproduce"):
         build([], None)
-    with pytest.raises(ConfigError, match="no finished run at paper fidelity"):
-        build(as_in_the_paper[:1], "paper")
+    with pytest.raises(ConfigError, match="no finished run at quick fidelity"):
+        build(as_in_the_paper[:1], "quick")
     with pytest.raises(SystemExit):
         main(["--fidelity", "paper"])
     assert "add --paper" in capsys.readouterr().err

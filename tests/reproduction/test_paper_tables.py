@@ -9,7 +9,7 @@ import pytest
 from sciuq_runner.reproduction.evidence import COST_TABLE, Comparison, Evidence, Tally, best_fidelity, compare, number
 from sciuq_runner.reproduction.paper_jobs import jobs_of
 from sciuq_runner.reproduction.paper_tables import PaperCell, last_part, tables
-from tests.reproduction.conftest import all_cells, fake_run, job_of
+from tests.reproduction.conftest import FIDELITY, all_cells, fake_run, job_of
 
 COUNTS = {
     "function_known_id": 54,
@@ -66,7 +66,7 @@ def test_directions():
 
 
 def test_runs_like_the_paper_meet_every_cell(as_in_the_paper):
-    evidence = Evidence(as_in_the_paper, "smoke")
+    evidence = Evidence(as_in_the_paper, FIDELITY)
     found = [item for table in tables().values() for item in compare(table, evidence)]
     assert len(found) == 345
     for item in found:

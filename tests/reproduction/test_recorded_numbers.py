@@ -128,7 +128,7 @@ def test_every_job_records_what_its_own_cells_and_findings_ask_for(recorded):
     """What a run records depends on its method and model too."""
     cells = [cell for cell in all_cells() if cell.preset != "cost_gpu"]
     runs = {job.hash(0): recorded(job) for job in jobs(ORDER, "smoke") if job.config["device"] != "cuda"}
-    assert {job_of(cell).hash(0) for cell in cells} <= set(runs)
+    assert {job_of(cell, "smoke").hash(0) for cell in cells} <= set(runs)
     evidence = Evidence(runs.values(), "smoke")
     assert missing(evidence, cells) == []
     assert undecided(evidence) == []
