@@ -19,9 +19,9 @@ import yaml
 
 from sciuq_runner.errors import OK
 from sciuq_runner.reproduction.job_costs import spent
-from sciuq_runner.reproduction.paper_jobs import FIDELITIES, Job, check_names, jobs_of, presets
-from sciuq_runner.reproduction.job_processes import command
 from sciuq_runner.reproduction.job_plan import recorded
+from sciuq_runner.reproduction.job_processes import command
+from sciuq_runner.reproduction.paper_jobs import FIDELITIES, Job, check_names, jobs_of, presets
 
 FILE = Path(__file__).parent.parent / "sciuq_runner" / "reproduction" / "costs.yaml"
 HEAD = """\

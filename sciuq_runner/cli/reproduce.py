@@ -69,10 +69,11 @@ def run(options: argparse.Namespace) -> int:
         width = max(map(len, names))
         print("\n".join(f"{name.ljust(width)}  {presets()[name]}" for name in names))
         return OK
-    found, runs = jobs(names, options.fidelity), recorded()
-    save = partial(save_finished, found, options.keep)
     if options.keep and not options.dry_run:
         require_writable(options.keep)
+    found, runs = jobs(names, options.fidelity), recorded()
+    save = partial(save_finished, found, options.keep)
+    if not options.dry_run:
         save(runs)
     steps = plan(found, options.seeds, runs + (kept_runs(options.keep) if options.keep else []))
     describe(steps, options)
