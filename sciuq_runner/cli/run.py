@@ -10,32 +10,26 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from sciuq_runner.cli.common import conclude
 from sciuq_runner.config.environment import TRUST_VARIABLE, trusted
-from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, RunError, told
+from sciuq_runner.errors import FAILED, INTERRUPTED, OK, ConfigError, RunError
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``sciuq-run``."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    conclude("sciuq-run", lambda: help_or_run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def help_or_run(arguments: list[str]) -> int:
+    """Print the help where it is asked for, which must be known before anything heavy is imported; else run."""
     early = _early(arguments)
     if early.help:
         from sciuq_runner.cli import help as help_text
 
         print(help_text.text(early.config_dir))
-        return
+        return OK
     logging.raiseExceptions = False  # a log that cannot be written, on a full disk, is no reason for a traceback
-    try:
-        status = run(arguments)
-    except ConfigError as error:
-        print(f"sciuq-run: {error}", file=sys.stderr)
-        status = WRONG_INPUT
-    except OSError as error:
-        print(f"sciuq-run: {told(error)}", file=sys.stderr)
-        status = WRONG_INPUT
-    except KeyboardInterrupt:
-        print("sciuq-run: stopped.", file=sys.stderr)
-        status = INTERRUPTED
-    sys.exit(status)
+    return run(arguments)
 
 
 def _early(arguments: list[str]) -> argparse.Namespace:

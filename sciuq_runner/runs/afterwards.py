@@ -26,7 +26,7 @@ from sciuq_runner.predict.out_of_distribution import read_detection
 from sciuq_runner.runs.pipeline import calibrated
 from sciuq_runner.runs.resume import read_origin
 from sciuq_runner.schema import construct
-from sciuq_runner.tracking.existing import log_recalibration
+from sciuq_runner.tracking.existing_store import log_recalibration
 
 
 def recalibrate(folder: Path, overrides: Sequence[str]) -> dict[str, Any]:

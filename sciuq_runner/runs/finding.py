@@ -12,7 +12,7 @@ def find_run(name: str, half_calibrated: bool = False) -> Path:
     """The folder of a finished run, named by its folder or by its id in MLflow."""
     from sciuq_runner.evaluation.results import refuse_half_calibrated
     from sciuq_runner.files import refuse_links
-    from sciuq_runner.tracking.existing import run_folder
+    from sciuq_runner.tracking.existing_store import run_folder
 
     folder = Path(name) if Path(name).is_dir() else run_folder(name)
     if folder is None or not folder.is_dir():

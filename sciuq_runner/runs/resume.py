@@ -155,7 +155,7 @@ def listed(value: str) -> list[str]:
 
 def find_folder(run_id: str) -> Path:
     """The folder of a run in MLflow."""
-    from sciuq_runner.tracking.existing import run_folder
+    from sciuq_runner.tracking.existing_store import run_folder
 
     found = run_folder(run_id)
     if found is None or not found.is_dir():

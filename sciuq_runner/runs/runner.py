@@ -29,9 +29,9 @@ from sciuq_runner.runs.resume import Origin, digest, read_origin
 from sciuq_runner.runs.surroundings import Surroundings
 from sciuq_runner.target.checks import refuse_unusable
 from sciuq_runner.target.density import Target
-from sciuq_runner.tracking.failures import guarded
-from sciuq_runner.tracking.record import Record, describe
-from sciuq_runner.tracking.results import log_results
+from sciuq_runner.tracking.logged_results import log_results
+from sciuq_runner.tracking.run_record import RunRecord, describe
+from sciuq_runner.tracking.store_failures import guarded
 from sciuq_runner.tracking.tracker import Status, Tracker, open_tracker
 from sciuq_runner.training.loop import Loop
 
@@ -160,7 +160,7 @@ def _perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> Outcome
                 loop.forget()
 
 
-def open_run(tracker: Tracker, record: Record, known: str | None, resumes: bool) -> None:
+def open_run(tracker: Tracker, record: RunRecord, known: str | None, resumes: bool) -> None:
     """Begin a run in MLflow, or go on with the one that the folder knows."""
     tracker.reach()
     if known is not None:

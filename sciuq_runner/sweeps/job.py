@@ -23,7 +23,7 @@ from sciuq_runner.config.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, b
 from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, RunError, first_line
 from sciuq_runner.locks import alone
 from sciuq_runner.runs.resume import read_origin
-from sciuq_runner.runs.signals import STOPPABLE
+from sciuq_runner.runs.signals import STOPPABLE, STOPPING
 from sciuq_runner.runs.surroundings import Surroundings, terminal
 from sciuq_runner.sweeps.notes import BEGINNING, Note, leave, stop_wanted
 
@@ -127,7 +127,8 @@ def watched() -> Iterator[None]:
         yield
         return
     die_with_parent()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    known = {number: signal.getsignal(number) for number in STOPPING}
+    before = {number: handler for number, handler in known.items() if handler != signal.SIG_IGN}
     for number in before:  # Ctrl-C reaches all processes of a terminal; while there is work, its own handlers stop it
         signal.signal(number, lambda *_: None)
     done = threading.Event()

@@ -20,7 +20,7 @@ from sciuq_runner.sweeps.plan import Planned
 from sciuq_runner.sweeps.request import read_sweep
 from sciuq_runner.sweeps.run import run_sweep
 from sciuq_runner.sweeps.table import Row
-from sciuq_runner.tracking.flat import flatten_metrics
+from sciuq_runner.tracking.flat_keys import flatten_metrics
 
 if TYPE_CHECKING:
     import pandas as pd

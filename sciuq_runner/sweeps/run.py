@@ -18,7 +18,7 @@ from sciuq_runner.sweeps.notes import STOP
 from sciuq_runner.sweeps.request import SweepRequest
 from sciuq_runner.sweeps.sweep import Sweep
 from sciuq_runner.sweeps.table import Row
-from sciuq_runner.tracking.failures import guarded
+from sciuq_runner.tracking.store_failures import guarded
 from sciuq_runner.tracking.tracker import SWEEP_FOLDER, Tracker
 
 NOTES_PREFIX = ".notes_"

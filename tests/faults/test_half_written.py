@@ -12,7 +12,7 @@ from sciuq_runner.cli.plot import main as plot
 from sciuq_runner.cli.predict import main as predict
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.gold_standard import read_run
-from sciuq_runner.report.runs import read_folder
+from sciuq_runner.report.recorded_runs import read_folder
 from tests.faults.conftest import copy
 
 pytestmark = pytest.mark.cli
