@@ -17,10 +17,10 @@ import scipy.io
 from sciuq_runner.problems.darcy import Darcy
 
 from sciuq_runner.cli import tools
-from sciuq_runner.config.build import assemble
+from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import read_results
+from sciuq_runner.evaluation.result_files import read_results
 from sciuq_runner.physics.data_cache import VARIABLE
 from sciuq_runner.predict.emulator import Emulator
 from sciuq_runner.predict.out_of_distribution import read_detection
@@ -428,7 +428,9 @@ def brief(folder: Path, *settings: str) -> dict[str, Any]:
     run = assemble(plain(compose(["fidelity=smoke", *settings], None)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sciuq_runner.evaluation.plots.draw_all", lambda *_: [])
-        return execute(run, folder, Loop(), {"problem": "darcy", "method": "hmc", "model": "any"}).metrics
+        return execute(
+            run, *prepare(run), folder, Loop(), {"problem": "darcy", "method": "hmc", "model": "any"}
+        ).metrics
 
 
 CASES: dict[str, tuple[list[str], Callable[[dict[str, Any]], bool]]] = {

@@ -37,7 +37,7 @@ def conclude(name: str, action: Callable[[], None]) -> NoReturn:
 
 def find_run(name: str, half_calibrated: bool = False) -> Path:
     """The folder of a finished run, named by its folder or by its id in MLflow."""
-    from sciuq_runner.evaluation.results import refuse_half_calibrated
+    from sciuq_runner.evaluation.result_files import refuse_half_calibrated
     from sciuq_runner.files import refuse_links
     from sciuq_runner.tracking.existing import run_folder
 

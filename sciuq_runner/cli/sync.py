@@ -53,7 +53,8 @@ def folders(top: Path) -> list[Path]:
 
 def upload(folder: Path, uri: str | None) -> str:
     """Bring one run into MLflow; a sentence on what was done."""
-    from sciuq_runner.evaluation.results import read_metrics, refuse_half_calibrated
+    from sciuq_runner.evaluation.metrics_file import read_metrics
+    from sciuq_runner.evaluation.result_files import refuse_half_calibrated
     from sciuq_runner.files import refuse_links
     from sciuq_runner.locks import held
     from sciuq_runner.tracking.failures import complaint

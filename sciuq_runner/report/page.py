@@ -14,7 +14,7 @@ from sciuq_runner.report.chart import Point, scatter
 from sciuq_runner.report.markup import Html, join, tag
 from sciuq_runner.report.runs import Run
 from sciuq_runner.report.style import SCRIPT, STYLE
-from sciuq_runner.report.tables import COST, METRICS, Cell, Report, Section, best, pareto, spelled
+from sciuq_runner.report.tables import COST, MEASURES, Cell, Report, Section, best, pareto, spelled
 
 POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
@@ -45,7 +45,7 @@ def title_of(table: str) -> str:
 
 def header_of(metric: str) -> str:
     """A metric with the direction that is better."""
-    return metric + (ARROWS[METRICS[metric].better] if metric in METRICS else "")
+    return metric + (ARROWS[MEASURES[metric].better] if metric in MEASURES else "")
 
 
 def summary(report: Report) -> str:
@@ -132,7 +132,8 @@ def table_html(section: Section, table: str) -> Html:
     """The table of one quantity and split."""
     metrics = section.tables[table]
     heads = [*[head(name) for name in section.columns], head("seeds", number=True)]
-    heads += [head(header_of(name), METRICS[name].meaning if name in METRICS else "", number=True) for name in metrics]
+    meanings = {name: MEASURES[name].meaning if name in MEASURES else "" for name in metrics}
+    heads += [head(header_of(name), meaning, number=True) for name, meaning in meanings.items()]
     columns = [number_cells(section.column(f"{table}/{name}"), name) for name in metrics]
     rows = [
         [

@@ -15,7 +15,8 @@ from typing import Literal, TypeVar
 import yaml
 
 from sciuq_runner import layout
-from sciuq_runner.evaluation.results import Result, read_results
+from sciuq_runner.evaluation.result_files import read_results
+from sciuq_runner.evaluation.results import Result
 from sciuq_runner.report.runs import FINISHED, Run
 from sciuq_runner.report.tables import by_number
 from sciuq_runner.reproduction.cells import Cell, Table

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from sciuq_runner.evaluation.results import SIZES as CALIBRATION_SIZES
+from sciuq_runner.evaluation.calibration_size import CALIBRATION_SIZES
 from sciuq_runner.predict.out_of_distribution import EXPLAINED
 from sciuq_runner.reproduction.cells import tables
 from sciuq_runner.reproduction.evidence import COST, Comparison, Evidence, NotEnough

@@ -14,7 +14,7 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
-from sciuq_runner.config.build import Run, assemble
+from sciuq_runner.config.build import Run, assemble, prepare
 from sciuq_runner.config.compose import plain, register_resolvers
 from sciuq_runner.runs.console import make_display, print_summary
 from sciuq_runner.physics.data_files import digests
@@ -85,7 +85,9 @@ def work(
         record.write(folder)
         origin.write(folder)
         with stop_on_signal(loop.request_stop):
-            outcome = execute(built, folder, loop, choices, Store(Path(layout.PRETRAINED), tracker))
+            dataset, target = prepare(built)
+            store = Store(Path(layout.PRETRAINED), tracker)
+            outcome = execute(built, dataset, target, folder, loop, choices, store)
             status = "KILLED" if outcome.interrupted else "FINISHED"
             if tracker is not None:
                 guarded(partial(log_results, tracker, outcome.metrics, folder), "store the results")

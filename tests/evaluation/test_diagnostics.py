@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.evaluation.diagnostics import convergence, convergence_warnings
+from sciuq_runner.evaluation.diagnostics import convergence, convergence_warnings, judge
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.physics.problem import InverseGamma, Noise
-from sciuq_runner.runs.pipeline import judge
 from sciuq_runner.training.loop import Loop
 from tests.exact import linear_regression
 
