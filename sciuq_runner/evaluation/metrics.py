@@ -85,7 +85,7 @@ class Metric(Measure):
 KNOWN_METRICS: dict[str, Metric] = {}
 """All metrics by name, in the order of ``metrics.json``, of the terminal and of the report."""
 
-Function = TypeVar("Function", bound=Callable[..., float | None])
+MetricFunction = TypeVar("MetricFunction", bound=Callable[..., float | None])
 
 
 def metric(
@@ -93,10 +93,10 @@ def metric(
     better: Literal["lower", "higher"] | None = None,
     name: str = "",
     heading: str | None = "",
-) -> Callable[[Function], Function]:
+) -> Callable[[MetricFunction], MetricFunction]:
     """Register a function as a metric, by its own name unless another is given."""
 
-    def register(function: Function) -> Function:
+    def register(function: MetricFunction) -> MetricFunction:
         parameters: dict[str, Any] = dict(inspect.signature(function).parameters)
         own = name or function.__name__
         needs = tuple(key for key in parameters if hasattr(SplitArrays, key) or key in SplitArrays.__annotations__)

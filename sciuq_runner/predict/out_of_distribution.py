@@ -23,7 +23,7 @@ from sciuq_runner.target.density import Target
 from sciuq_runner.training.optimisers import AdamState, adam, cosine_cycles
 
 ScoreName = Literal["std", "residual", "gan_mse", "gan_nll"]
-EXPLAINED = {
+SCORE_LABELS = {
     "std": "ensemble std",
     "residual": "PDE residual",
     "gan_mse": "GAN MSE",

@@ -92,3 +92,5 @@ def test_learned_scales_are_judged_by_themselves(learned):
 
 def test_too_short_chains_have_no_diagnostics():
     assert convergence(RNG.standard_normal((8, 3, 1)), n_chains=4) == {}
+    (sentence,) = convergence_warnings({})
+    assert "too short to tell" in sentence

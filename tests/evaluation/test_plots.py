@@ -166,6 +166,13 @@ def test_a_split_that_fixes_a_coordinate_is_drawn_along_the_other(tmp_path):
     np.testing.assert_allclose(labelled(figure, "training data").get_ydata(), train.y[last, 0])  # none of other times
 
 
+def test_a_split_along_no_coordinate_has_no_line(tmp_path):
+    whole = plane()
+    point = (whole.x == whole.x[9]).all(1)
+    figures = plots.figures(drawing(tmp_path, u=replace(whole, splits={"point": point, "none": point & ~point})))
+    assert set(figures) == {"u_maps", "u_calibration"}
+
+
 # Operators
 
 

@@ -11,7 +11,7 @@ from sciuq_runner import layout
 from sciuq_runner.evaluation.plots.registry import Draw, Drawing, figure_kind
 from sciuq_runner.evaluation.plots.style import DATA, EXACT, canvas, lines
 from sciuq_runner.physics.problem import Array
-from sciuq_runner.predict.out_of_distribution import EXPLAINED
+from sciuq_runner.predict.out_of_distribution import SCORE_LABELS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,7 +73,7 @@ def draw_means(axes: Any, found: Scores) -> None:
         usual = item[found.splits[found.first]].mean()
         means = [item[found.splits[split]].mean() / usual for split in found.order]
         width, tone = (2.2, EXACT) if name == "rl2e" else (1.4, color)
-        axes.plot(points, means, color=tone, ls=style, lw=width, marker="o", ms=3, label=EXPLAINED.get(name, name))
+        axes.plot(points, means, color=tone, ls=style, lw=width, marker="o", ms=3, label=SCORE_LABELS.get(name, name))
     if found.values:
         axes.axvline(found.values[found.first], color=EXACT, lw=0.8, ls=":")
         axes.set(xlabel=found.label)
@@ -92,4 +92,4 @@ def draw_spread(axes: Any, found: Scores) -> None:
     if name in found.thresholds:
         axes.axhline(found.thresholds[name], color=EXACT, lw=1, ls="--", label="threshold")
         axes.legend(fontsize=7)
-    axes.set(xlabel=found.label, ylabel=EXPLAINED.get(name, name))
+    axes.set(xlabel=found.label, ylabel=SCORE_LABELS.get(name, name))
