@@ -1,7 +1,6 @@
 """One run with its folder, its log and its place in MLflow."""
 
 from __future__ import annotations
-from sciuq_runner import layout
 
 import logging
 import os
@@ -14,26 +13,27 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
+from sciuq_runner import layout
 from sciuq_runner.config.build import Run, assemble, prepare
 from sciuq_runner.config.compose import plain, register_resolvers
-from sciuq_runner.runs.console import make_display, print_summary
-from sciuq_runner.physics.data_files import digests
+from sciuq_runner.config.configuration_hash import RUN_FOLDER, program
 from sciuq_runner.config.environment import PARENT_VARIABLE, RESUME_VARIABLE, trusted
+from sciuq_runner.config.problem_files import original
+from sciuq_runner.config.uris import without_credentials
 from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, RunError, told
 from sciuq_runner.files import remove_partial
-from sciuq_runner.config.configuration_hash import RUN_FOLDER, program
-from sciuq_runner.training.loop import Loop
 from sciuq_runner.memory import is_shortage
-from sciuq_runner.runs.pipeline import execute
 from sciuq_runner.models.pretraining import Store
-from sciuq_runner.config.problem_files import original
-from sciuq_runner.tracking.record import Record, describe
+from sciuq_runner.physics.data_files import digests
+from sciuq_runner.runs.console import make_display, print_summary
+from sciuq_runner.runs.pipeline import execute
 from sciuq_runner.runs.resume import Origin, digest, read_origin
 from sciuq_runner.runs.signals import stop_on_signal
 from sciuq_runner.tracking.failures import guarded
+from sciuq_runner.tracking.record import Record, describe
 from sciuq_runner.tracking.results import log_results
 from sciuq_runner.tracking.tracker import Status, Tracker, open_tracker
-from sciuq_runner.config.uris import without_credentials
+from sciuq_runner.training.loop import Loop
 
 log = logging.getLogger(__name__)
 
