@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sciuq_runner import layout
-from sciuq_runner.errors import ConfigError, nearest
+from sciuq_runner.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,7 +148,7 @@ class Run:
     def metrics(self) -> dict[str, Any]:
         """What ``metrics.json`` holds: ``{quantity: {split: {metric: value}}}``, noise, parameters, diagnostics, cost
         and configuration."""
-        from sciuq_runner.evaluation.results import read_metrics
+        from sciuq_runner.evaluation.metrics_file import read_metrics
 
         return read_metrics(self.folder)
 
@@ -173,7 +173,7 @@ class Run:
         """Every quantity on its test grid, with coordinates and units: ``u_mean``, ``u_std``, ``u_aleatoric_std``,
         ``u_epistemic_std``, the 95 % bounds ``u_lower`` and ``u_upper``, and after calibration ``u_cal_mean`` …"""
         from sciuq_runner.evaluation.labelled import labelled
-        from sciuq_runner.evaluation.results import read_results
+        from sciuq_runner.evaluation.result_files import read_results
 
         return labelled(read_results(self.folder), self._units)
 
@@ -214,11 +214,11 @@ class Run:
         return self
 
     def plot(self, name: str | None = None) -> Figure:
-        """One of the run's figures, by the name of its file; the first unless given. :attr:`figures` lists them."""
-        names = list(self._figures)
-        if name is not None and name not in names:
-            raise ConfigError(f"plot({name!r}) is not a figure of this run: {nearest(name, names)}")
-        return self._figures[name or names[0]]()
+        """One of the figures: by the name of its file (:attr:`figures` lists them), of a quantity (``"u"``) or of a
+        kind (``"calibration"``); the first unless given."""
+        from sciuq_runner.evaluation.plots import pick_figure
+
+        return self._figures[next(iter(self._figures)) if name is None else pick_figure(self._figures, name)]()
 
     @property
     def figures(self) -> list[str]:
@@ -229,7 +229,7 @@ class Run:
         """The run as :class:`arviz.InferenceData`: posterior of parameters and of predictions, observed data, log
         likelihood and sample statistics; see :func:`~sciuq_runner.evaluation.inference_data.inference_data`."""
         from sciuq_runner.evaluation.inference_data import inference_data
-        from sciuq_runner.evaluation.results import read_results
+        from sciuq_runner.evaluation.result_files import read_results
 
         attributes = {"sciuq_run": str(self.folder), **self.metrics["diagnostics"]}
         return inference_data(self._emulator.target, self._emulator.posterior, read_results(self.folder), **attributes)
@@ -261,7 +261,7 @@ class Run:
         """The metrics, one row for every quantity and split."""
         import pandas as pd
 
-        from sciuq_runner.evaluation.results import NOT_QUANTITIES
+        from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 
         rows = {
             (quantity, split): values

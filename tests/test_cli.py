@@ -17,7 +17,7 @@ import pytest
 from mlflow import MlflowClient
 
 from sciuq_runner.cli import plot
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
+from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 from tests.conftest import Inside, environment, program, read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli

@@ -20,7 +20,7 @@ from sciuq_runner.cli import calibrate, plot, predict
 from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import read_results
+from sciuq_runner.evaluation.result_files import read_results
 from sciuq_runner.physics.data_cache import VARIABLE
 from sciuq_runner.predict.emulator import Emulator
 from sciuq_runner.predict.out_of_distribution import read_detection

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sciuq_runner.problems.user_description import PREDICTED_COLUMNS
 
-from sciuq_runner.evaluation.results import read_results
+from sciuq_runner.evaluation.result_files import read_results
 from tests.conftest import read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli

@@ -24,7 +24,10 @@ import pytest
 
 from sciuq_runner.cli import calibrate, plot, predict
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import read_panels, read_results
+from sciuq_runner.evaluation.plots.distributions import DISTRIBUTIONS, panels_of
+from sciuq_runner.evaluation.result_files import read_results
+from sciuq_runner.evaluation.split_metrics import evaluate_splits
+from sciuq_runner.files import read_npz
 from sciuq_runner.runs.finding import find_run
 from tests.conftest import environment, program, read_metrics, run_folders
 
@@ -76,10 +79,10 @@ def test_the_folder_holds_all_that_metrics_and_figures_need(run):
     result = read_results(run)["u"]
     assert list(result.standards) == list(CALIBRATORS)
     metrics = read_metrics(run)["u"]
-    for split, values in result.evaluate().items():
+    for split, values in evaluate_splits(result).items():
         for name, value in values.items():
             assert metrics[split][name] == pytest.approx(value, rel=1e-12)
-    assert set(read_panels(run)) == {"weights", "u(0)", "noise scale of u"}
+    assert set(panels_of(read_npz(run / DISTRIBUTIONS))) == {"weights", "u(0)", "noise scale of u"}
     with np.load(run / "predictions.npz", allow_pickle=False) as arrays:
         np.testing.assert_allclose(arrays["u_cal_std"], arrays["u_cal_var_std"])
         factor = arrays["u_cal_std"] / np.hypot(arrays["u_aleatoric_std"], arrays["u_epistemic_std"])

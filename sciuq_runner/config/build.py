@@ -13,7 +13,7 @@ from sciuq_runner import layout, memory
 from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.gold_standard import gold_standard
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
+from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import BoundAdversarialModel, Model

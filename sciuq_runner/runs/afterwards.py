@@ -11,19 +11,13 @@ from sciuq_runner.config.build import CalibrationSettings, build_calibrators
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.config.environment import trusted
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import (
-    calibrations,
-    read_metrics,
-    read_panels,
-    read_results,
-    recalibrating,
-    study_calibrations,
-    title_of,
-    write_results,
-)
-from sciuq_runner.models.pretraining import read_prior
-from sciuq_runner.predict.out_of_distribution import read_detection
-from sciuq_runner.runs.pipeline import calibrated
+from sciuq_runner.evaluation import plots
+from sciuq_runner.evaluation.calibration_size import study_calibrations
+from sciuq_runner.evaluation.metrics_file import read_metrics
+from sciuq_runner.evaluation.plots.registry import Draw
+from sciuq_runner.evaluation.recalibration import calibrate_result
+from sciuq_runner.evaluation.result_files import calibrations, read_results, recalibrating, write_results
+from sciuq_runner.evaluation.split_metrics import evaluate_splits
 from sciuq_runner.runs.resume import read_origin
 from sciuq_runner.schema import construct
 from sciuq_runner.tracking.existing_store import log_recalibration
@@ -46,12 +40,13 @@ def recalibrate(folder: Path, overrides: Sequence[str]) -> dict[str, Any]:
     calibrators = build_calibrators(settings.by, trusted())
     seed = known["config"]["seed"]
     try:
-        results = {name: calibrated(name, item, settings, calibrators, seed) for name, item in saved.items()}
+        by = calibrators, seed, settings.data, settings.n
+        results = {name: calibrate_result(name, item, *by) for name, item in saved.items()}
     except ValueError as error:
         raise ConfigError(f"{folder}: {error}") from error
     for name, item in results.items():
         kept = {split: values for split, values in known[name].items() if not split.startswith("cal_")}
-        fresh = item.evaluate()  # of a run of an earlier version, also metrics that it did not know
+        fresh = evaluate_splits(item)  # of a run of an earlier version, also metrics that it did not know
         known[name] = fresh | {split: fresh.get(split, {}) | values for split, values in kept.items()}
     known["calibration_size"] = study_calibrations(results, calibrators, seed)
     known["config"]["calibration"] = chosen
@@ -69,15 +64,16 @@ def recalibrate(folder: Path, overrides: Sequence[str]) -> dict[str, Any]:
 
 def redraw(folder: Path) -> list[Path]:
     """All figures of a run, from what is in its folder."""
-    from sciuq_runner.evaluation import plots
+    return plots.draw_all(folder / layout.FIGURES, drawing_of(folder))
 
-    results, panels = read_results(folder), read_panels(folder)
-    known = read_metrics(folder)
+
+def figures_of(folder: Path) -> dict[str, Draw]:
+    """The figures of a run by name; each is drawn when it is called."""
+    return plots.figures(drawing_of(folder))
+
+
+def drawing_of(folder: Path) -> plots.Drawing:
+    """What the figures of a run are drawn from."""
+    results, known = read_results(folder), read_metrics(folder)
     calibrators = build_calibrators(known["config"]["calibration"].get("by", {}), trusted())
-    figures = folder / layout.FIGURES
-    before = {path for name in results for kind in plots.CALIBRATED for path in figures.glob(f"{name}_{kind}.png")}
-    parts = results, panels, calibrators, known["config"]["seed"], title_of(known), read_prior(folder)
-    drawn = plots.draw_all(figures, *parts, read_detection(folder))
-    for old in before - set(drawn):  # of a calibration that was replaced
-        old.unlink()
-    return drawn
+    return plots.Drawing.of(folder, results, known, calibrators)

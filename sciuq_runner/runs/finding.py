@@ -10,7 +10,7 @@ from sciuq_runner.errors import ConfigError
 
 def find_run(name: str, half_calibrated: bool = False) -> Path:
     """The folder of a finished run, named by its folder or by its id in MLflow."""
-    from sciuq_runner.evaluation.results import refuse_half_calibrated
+    from sciuq_runner.evaluation.result_files import refuse_half_calibrated
     from sciuq_runner.files import refuse_links
     from sciuq_runner.tracking.existing_store import run_folder
 

@@ -18,7 +18,7 @@ from sciuq_runner.config.configuration_hash import configuration_hash
 from sciuq_runner.config.environment import trusted
 from sciuq_runner.config.uris import is_own
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import INTERRUPTED
+from sciuq_runner.evaluation.metrics_file import STOPPED_EARLY
 from sciuq_runner.physics.data_files import changed
 from sciuq_runner.schema import construct
 
@@ -52,7 +52,7 @@ class Origin:
 def has_all_results(folder: Path) -> bool:
     """Whether the results in a folder are those of all steps: a run that was stopped early has some, and can go on."""
     path = folder / layout.METRICS
-    return path.is_file() and not files.read_json(path).get(INTERRUPTED)
+    return path.is_file() and not files.read_json(path).get(STOPPED_EARLY)
 
 
 def digest(config: Mapping[str, Any], data: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ from sciuq_runner.memory import Share, is_shortage
 from sciuq_runner.models.pretraining import Store
 from sciuq_runner.physics.data_files import digests
 from sciuq_runner.physics.problem import Dataset
-from sciuq_runner.runs.pipeline import Outcome, execute
+from sciuq_runner.runs.pipeline import RunOutcome, execute
 from sciuq_runner.runs.resume import Origin, digest, read_origin
 from sciuq_runner.runs.surroundings import Surroundings
 from sciuq_runner.target.checks import refuse_unusable
@@ -96,7 +96,7 @@ def prepare_checked(setup: RunSetup, share: Share | None = None) -> tuple[Datase
     return dataset, target
 
 
-def perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> Outcome:
+def perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutcome:
     """Make the run in ``folder`` and in MLflow. What stops it is logged, and raised as a :class:`RunError`."""
     try:
         return _perform(run, folder, surroundings)
@@ -105,7 +105,7 @@ def perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> Outcome:
         raise
 
 
-def _perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> Outcome:
+def _perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutcome:
     if not run.resumes:
         refuse_used(folder)
     setup, tracker = run.setup, run.tracker

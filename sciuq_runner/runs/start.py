@@ -13,7 +13,7 @@ from sciuq_runner.config.sweep_settings import refuse_sweep_settings
 from sciuq_runner.locks import held
 
 if TYPE_CHECKING:  # torch comes when a configuration has been found to be right
-    from sciuq_runner.runs.pipeline import Outcome
+    from sciuq_runner.runs.pipeline import RunOutcome
     from sciuq_runner.runs.runner import ReadyRun
     from sciuq_runner.runs.surroundings import Surroundings
 
@@ -37,14 +37,14 @@ class Start:
     cfg: Any
     run: ReadyRun
 
-    def make(self, surroundings: Surroundings, configure_logging: bool = True) -> tuple[Outcome, Path]:
+    def make(self, surroundings: Surroundings, configure_logging: bool = True) -> tuple[RunOutcome, Path]:
         """Make the run; returns what it found and its folder."""
         from hydra.core.hydra_config import HydraConfig
 
         from sciuq_runner.config.hydra_internals import run_in_folder
         from sciuq_runner.runs.runner import perform, refuse_used
 
-        def task(_: Any) -> tuple[Outcome, Path]:
+        def task(_: Any) -> tuple[RunOutcome, Path]:
             folder = Path(HydraConfig.get().runtime.output_dir)
             with surroundings.log(folder):
                 return perform(self.run, folder, surroundings), folder
@@ -53,7 +53,7 @@ class Start:
         with held(folder):
             if folder is not None and not self.request.resumes:
                 refuse_used(folder)
-            found: tuple[Outcome, Path] = run_in_folder(self.composer.hydra, self.cfg, task, configure_logging)
+            found: tuple[RunOutcome, Path] = run_in_folder(self.composer.hydra, self.cfg, task, configure_logging)
             return found
 
 

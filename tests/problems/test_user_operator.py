@@ -18,7 +18,7 @@ from sciuq_runner.cli.run import main
 from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import read_results
+from sciuq_runner.evaluation.result_files import read_results
 from sciuq_runner.methods.base import Method, Posterior
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.operators import OperatorModel
