@@ -10,7 +10,7 @@ from torch import Generator
 
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.posterior import Posterior
-from sciuq_runner.models.base import Inference
+from sciuq_runner.models.base import InferenceKind
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
 
@@ -23,7 +23,7 @@ def vectors(key: str, count: int, size: int, itemsize: int) -> Need:
 class Method(ABC):
     """The settings ``method.*`` and the algorithm; subclasses are frozen dataclasses."""
 
-    inferences: ClassVar[Sequence[Inference]] = ("likelihood",)  # what it can do, see :data:`Inference`
+    inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood",)  # what it can do, see :data:`InferenceKind`
 
     def objection(self, target: Target) -> str | None:
         """One sentence on why this method cannot serve a target, where mathematics does not allow it."""

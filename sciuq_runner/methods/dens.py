@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.posterior import Posterior
-from sciuq_runner.models.base import BoundAdversarialModel, Inference
+from sciuq_runner.models.base import BoundAdversarialModel, InferenceKind
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import CompileChoice, InPieces, worth_compiling
@@ -43,7 +43,7 @@ class DEns(Method):
     Members of a model that is trained against a critic take all but their number from its settings.
     """
 
-    inferences: ClassVar[Sequence[Inference]] = ("likelihood", "adversarial")
+    inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "adversarial")
 
     n_members: Count = 10
     n_steps: Count = 20_000

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 
 from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.posterior import Posterior, chain_posterior
-from sciuq_runner.models.base import Inference
+from sciuq_runner.models.base import InferenceKind
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target, no_start
 from sciuq_runner.training.autodiff import (
@@ -64,7 +64,7 @@ class HMC(Method):
     2011).
     """
 
-    inferences: ClassVar[Sequence[Inference]] = ("likelihood", "prior")
+    inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "prior")
 
     n_chains: Count = 4
     n_burn: Annotated[int, Ge(0)] = 2000

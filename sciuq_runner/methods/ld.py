@@ -17,7 +17,7 @@ from sciuq_runner.errors import RunError
 from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.posterior import Posterior, chain_posterior
-from sciuq_runner.models.base import Inference
+from sciuq_runner.models.base import InferenceKind
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import (
@@ -53,7 +53,7 @@ class LD(Method):
     ``adjusted`` that of the prior moves as in HMC too. Without a ``step_size``, it is :func:`cautious_step`.
     """
 
-    inferences: ClassVar[Sequence[Inference]] = ("likelihood", "prior")
+    inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "prior")
 
     n_chains: Count = 4
     n_burn: Annotated[int, Ge(0)] = 5000

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.posterior import Posterior
-from sciuq_runner.models.base import Inference
+from sciuq_runner.models.base import InferenceKind
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
@@ -27,7 +27,7 @@ class NUTS(Method):
     learned scales move with theta, as logarithms.
     """
 
-    inferences: ClassVar[Sequence[Inference]] = ("likelihood", "prior")
+    inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "prior")
 
     n_chains: Count = 2
     n_burn: Annotated[int, Ge(1)] = 500

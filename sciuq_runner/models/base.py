@@ -11,10 +11,10 @@ import numpy as np
 from torch import Generator, Tensor
 
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.physics.problem import Array, InverseGamma, Kind, Noise, Observations, Problem, Unit
+from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Observations, Problem, ProblemKind, Unit
 from sciuq_runner.training.loop import Loop
 
-Inference: TypeAlias = Literal["likelihood", "prior", "adversarial"]
+InferenceKind: TypeAlias = Literal["likelihood", "prior", "adversarial"]
 """What a model leaves to a method: a posterior; only the prior of theta, where pre-training has used the observations;
 or nothing but to start the training against a critic, where there is no likelihood."""
 
@@ -66,7 +66,7 @@ class BoundModel(ABC):
     n_scalars: int = 0
     n_starts: int = 1  # draws of :meth:`init` for every member or chain, which begins at the likeliest of them
     is_pointwise: bool = False  # values at a point need no others, and cost the same alone
-    inference: Inference = "likelihood"
+    inference: InferenceKind = "likelihood"
 
     @abstractmethod
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class BoundModel(ABC):
 class BoundAdversarialModel(BoundModel):
     """A model without likelihood, which is trained against a critic: it does that itself."""
 
-    inference: Inference = "adversarial"
+    inference: InferenceKind = "adversarial"
 
     @abstractmethod
     def train(self, start: Tensor, generator: Generator, loop: Loop) -> Tensor:
@@ -143,9 +143,9 @@ class BoundAdversarialModel(BoundModel):
 class Model(ABC):
     """The settings ``model.*``; binding them to a problem makes the functions."""
 
-    kind: ClassVar[Kind] = "fields"  # what it makes, see :attr:`Problem.kind`
+    kind: ClassVar[ProblemKind] = "fields"  # what it makes, see :attr:`Problem.kind`
     takes_units: ClassVar[bool] = False  # those of :class:`FieldSpec`
-    inference: ClassVar[Inference] = "likelihood"
+    inference: ClassVar[InferenceKind] = "likelihood"
 
     @abstractmethod
     def bind(

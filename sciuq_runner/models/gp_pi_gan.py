@@ -13,7 +13,7 @@ import numpy as np
 from annotated_types import Ge
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.models.base import BoundModel, Inference
+from sciuq_runner.models.base import BoundModel, InferenceKind
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
 from sciuq_runner.physics.problem import Array, History, Noise, Observations, Problem
 from sciuq_runner.schema import Count
@@ -34,7 +34,7 @@ class GPPIGAN(GANFP):
     draw from that. The spread of the fields is epistemic. What was assumed before is the process without observations.
     """
 
-    inference: ClassVar[Inference] = "prior"
+    inference: ClassVar[InferenceKind] = "prior"
 
     latent: Count = 40
     process: str = "f"
@@ -113,7 +113,7 @@ class BoundProcess(BoundGenerators):
     """Generators that hold all that the observations tell."""
 
     settings: GPPIGAN
-    inference: Inference = GPPIGAN.inference
+    inference: InferenceKind = GPPIGAN.inference
 
     @cached_property
     def realised(self) -> tuple[Mapping[str, History], float]:

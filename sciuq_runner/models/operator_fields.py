@@ -26,12 +26,12 @@ from sciuq_runner.physics.problem import (
     Dataset,
     FieldSpec,
     History,
-    Kind,
     Noise,
     Observations,
     Operator,
     OperatorPairs,
     Problem,
+    ProblemKind,
 )
 from sciuq_runner.physics.standardisation import Standardisation, Units, mean_rl2e, pack, unpack
 from sciuq_runner.schema import Count, Fraction, NonNegative, Positive
@@ -77,7 +77,7 @@ class OperatorFieldModel(Model):
     ``pretrain_seed`` draws all that the operator starts from.
     """
 
-    kind: ClassVar[Kind] = "operator"
+    kind: ClassVar[ProblemKind] = "operator"
 
     operator: OperatorModel = field(default_factory=DeepONet)
     training: OperatorTraining = field(default_factory=OperatorTraining)

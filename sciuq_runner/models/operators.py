@@ -14,13 +14,13 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.operator import OperatorNetwork
-from sciuq_runner.physics.problem import Array, Kind, Noise, Observations, OperatorPairs, Problem
+from sciuq_runner.physics.problem import Array, Noise, Observations, OperatorPairs, Problem, ProblemKind
 
 
 class OperatorModel(Model):
     """The settings of a model that maps functions to functions."""
 
-    kind: ClassVar[Kind] = "operator"
+    kind: ClassVar[ProblemKind] = "operator"
 
     @abstractmethod
     def make_network(self, sensors: Array, low: Array, high: Array) -> OperatorNetwork:

@@ -12,7 +12,7 @@ from torch import Generator as RandomGenerator
 from torch import Tensor
 
 from sciuq_runner.errors import RunError
-from sciuq_runner.models.base import BoundAdversarialModel, Inference, Prior
+from sciuq_runner.models.base import BoundAdversarialModel, InferenceKind, Prior
 from sciuq_runner.models.gan_training import Game
 from sciuq_runner.models.generated_fields import GeneratedFields, GeneratorSettings
 from sciuq_runner.models.pretraining import keep_good
@@ -34,7 +34,7 @@ class PIGAN(GeneratorSettings, RandomFieldModel):
     of z.
     """
 
-    inference: ClassVar[Inference] = BoundAdversarialModel.inference
+    inference: ClassVar[InferenceKind] = BoundAdversarialModel.inference
 
     n_draws: Count = 500
 

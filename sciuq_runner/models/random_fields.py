@@ -9,13 +9,13 @@ from typing import ClassVar
 from torch import Tensor
 
 from sciuq_runner.models.base import BoundModel, Model
-from sciuq_runner.physics.problem import Array, Kind
+from sciuq_runner.physics.problem import Array, ProblemKind
 
 
 class RandomFieldModel(Model):
     """The settings of a model whose fields are random: there are many realisations of each."""
 
-    kind: ClassVar[Kind] = "random fields"
+    kind: ClassVar[ProblemKind] = "random fields"
 
 
 class BoundRandomFieldModel(BoundModel):

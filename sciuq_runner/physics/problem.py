@@ -39,7 +39,6 @@ __all__ = [
     "FieldSpec",
     "History",
     "InverseGamma",
-    "Kind",
     "Noise",
     "Observations",
     "Operator",
@@ -47,6 +46,7 @@ __all__ = [
     "Parameter",
     "PointObservations",
     "Problem",
+    "ProblemKind",
     "QuantityData",
     "Realisations",
     "RepeatedObservations",
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-Kind: TypeAlias = Literal["fields", "random fields", "operator"]
+ProblemKind: TypeAlias = Literal["fields", "random fields", "operator"]
 """What is unknown: fields, fields of which there are many realisations, or an operator between functions."""
 
 
@@ -119,7 +119,7 @@ class Problem(ABC):
         return {}
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ProblemKind:
         """What a model of it has to make."""
         if self.operator is not None:
             return "operator"
