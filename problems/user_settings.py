@@ -105,10 +105,14 @@ class NoiseSettings:
 
 @dataclass(frozen=True)
 class UnitSettings:
-    """``units:`` of a coordinate or a field; a plain number is the scale. See :class:`Unit`."""
+    """``units:`` of a coordinate or a field; a plain number is the scale. See :class:`Unit`.
+
+    ``name`` is what people call it (K, m/s): labels of predictions have it, nothing is computed with it.
+    """
 
     scale: Annotated[float, Interval(ge=1e-12, le=1e12)] = 1.0
     offset: Annotated[float, Interval(ge=-LARGEST, le=LARGEST)] = 0.0
+    name: str = ""
 
 
 FAMILY = ("kind", "scale", "family", "degrees_of_freedom")
