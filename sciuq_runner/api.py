@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,8 +82,12 @@ def run(
     return Run(make_run(problem, named, overrides, folder, trust, config_dir, progress))
 
 
-def load(run: str | Path) -> Run:
+def load(run: str | Path, functions: Mapping[str, Callable[..., Any]] | None = None) -> Run:
     """A finished run, by its folder or its id in MLflow.
+
+    Args:
+        run: the folder, or the id.
+        functions: the Python functions among the equations of its problem, by name; to predict with them.
 
     Example:
         >>> import sciuq_runner as sq
@@ -93,7 +97,12 @@ def load(run: str | Path) -> Run:
     """
     from sciuq_runner.runs.finding import find_run
 
-    return Run(find_run(str(run)))
+    found = Run(find_run(str(run)))
+    if functions:
+        from sciuq_runner.config.problem_mapping import give_functions
+
+        give_functions(functions, found.metrics["config"]["problem"].get("equations") or {})
+    return found
 
 
 def sweep(

@@ -103,6 +103,49 @@ def test_data_come_as_arrays_and_tables(folder, data):
     xr.testing.assert_identical(fields, same)
 
 
+def test_equations_are_python_functions_too(folder):
+    """The same equation finds the same, whichever way it is written; in two coordinates, with a constant."""
+    t, x = (part.ravel() for part in np.meshgrid([0.1, 0.5, 1.0], [0.2, 0.5, 0.8], indexing="ij"))
+    problem = {
+        "coordinates": {"t": [0, 1], "x": [0, 1]},
+        "unknowns": {"u": ["t", "x"]},
+        "parameters": {"k": {"prior": "lognormal", "median": 0.1, "spread": 1.0}},
+        "constants": {"c": 2.0},
+        "observed": {
+            "u": {"file": {"t": t, "x": x, "u": np.exp(-t) * np.sin(x)}, "noise": 0.05},
+            "heat": {"value": 0, "points": 20, "noise": {"kind": "exact", "scale": 0.05}},
+        },
+    }
+    written = {**problem, "equations": {"heat": "u_t - k*u_xx + c*x*u**2"}}
+    function = {**problem, "equations": {"heat": lambda u, k, c, x: u.t - k * u.xx + c * x * u.value**2}}
+    expected, found = (sq.run(one, method="dens", dtype="float64", **SMOKE) for one in (written, function))
+    np.testing.assert_allclose(found.predictions["heat_mean"], expected.predictions["heat_mean"], rtol=1e-6)
+    np.testing.assert_allclose(found.parameters["k"], expected.parameters["k"], rtol=1e-6)
+
+    def heat(u, k, q):
+        return u.t - k * q
+
+    with pytest.raises(sq.ConfigError, match=r"problem\.equations\.heat takes q, which is neither a field"):
+        sq.run({**problem, "equations": {"heat": heat}}, method="la", **SMOKE)
+    with pytest.raises(sq.ConfigError, match=r"problem\.equations\.heat cannot be evaluated: u\.y is no derivative"):
+        sq.run({**problem, "equations": {"heat": lambda u, k: u.y - k * u.xx}}, method="la", **SMOKE)
+    with pytest.raises(sq.ConfigError, match="sweep=local runs jobs in other processes"):
+        sq.sweep({"seed": [0, 1]}, function, sweep="local", **SMOKE)
+
+
+def test_a_function_is_given_again_in_another_process(folder, monkeypatch):
+    def ode(u, k):
+        return u.x + k * u.value
+
+    run = sq.run(decay({"x": X, "u": U}, equations={"ode": ode}), method="la", **SMOKE)
+    monkeypatch.setattr("sciuq_runner.physics.python_equations._REGISTERED", {})
+    with pytest.raises(sq.ConfigError, match=r"sq.load\(folder, functions=\{'ode': ode\}\)"):
+        sq.load(run.folder).predict({"x": [0.5]})
+    with pytest.raises(sq.ConfigError, match="another function"):
+        sq.load(run.folder, {"ode": lambda u, k: u.x - k * u.value})
+    assert len(sq.load(run.folder, {"ode": ode}).predict({"x": [0.5]}, "ode")) == 1
+
+
 def test_a_problem_without_files_stays_with_its_run(made):
     """So that it can be resumed, and repeated from the command line."""
     assert {path.name for path in (made.folder / "problem").iterdir()} == {"problem.yaml", "observed_u.csv"}
