@@ -13,28 +13,8 @@ SAME_MEANING = {
     "T",  # any type
 }
 NOT_YET_RENAMED = {
-    "CHECK_EVERY",
-    "CHUNK",
-    "DeepONet",
-    "FNO",
-    "FORMAT",
-    "GaussianProcess",
-    "INPUT",
-    "INTERRUPTED",
-    "KINDS",
-    "LARGEST",
-    "N_DRAWS",
-    "N_EIGENVALUES",
-    "N_SHOWN",
-    "OPTIONS",
-    "OUTPUT",
-    "POINTS",
-    "Prior",
-    "RESOLUTION",
-    "ROUNDING",
-    "STRIDE",
-    "VALUE",
-    "VARIABLE",
+    "CHOICES",
+    "PROBLEM",
 }
 """Of other rooms; may only become fewer."""
 
