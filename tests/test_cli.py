@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
-from sciuq_runner.cli import tools
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
+from sciuq_runner.cli import plot
+from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 from tests.conftest import Inside, environment, program, read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli
@@ -53,7 +53,7 @@ def test_a_sweep_of_every_method_leaves_everything_behind(problem, cli, tmp_path
         later = read_metrics(folder)["config"]["choices"]["method"] in ("hmc", "dens")
         if later and not drawn:
             with pytest.raises(SystemExit, match="0"):
-                tools.plot([str(folder)])
+                plot.main([str(folder)])
         if later or drawn:
             check_figures(folder)
         check_folder(folder)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
 
-from sciuq_runner import layout
 from sciuq_runner.errors import INTERRUPTED, OK, WRONG_INPUT, ConfigError, told
 
 CLOSED_PIPE = 141  # what a shell says of a program that SIGPIPE has ended
@@ -19,6 +17,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message}; --help shows what can be given.")
+
+
+def run_parser(name: str, description: str) -> Parser:
+    """The parser of a command about a finished run."""
+    parser = Parser(prog=name, description=description, allow_abbrev=False)
+    parser.add_argument("run", metavar="RUN", help="folder of a finished run, or its id in MLflow")
+    return parser
 
 
 def conclude(name: str, action: Callable[[], int | None]) -> NoReturn:
@@ -58,20 +63,3 @@ def _status_of(name: str, action: Callable[[], int | None]) -> int:
 def _flush() -> None:
     if sys.stdout is not None:  # closed before the start (>&-)
         sys.stdout.flush()
-
-
-def find_run(name: str, half_calibrated: bool = False) -> Path:
-    """The folder of a finished run, named by its folder or by its id in MLflow."""
-    from sciuq_runner.evaluation.results import refuse_half_calibrated
-    from sciuq_runner.files import refuse_links
-    from sciuq_runner.tracking.existing_store import run_folder
-
-    folder = Path(name) if Path(name).is_dir() else run_folder(name)
-    if folder is None or not folder.is_dir():
-        raise ConfigError(f"{name} is not the folder of a run, nor the id of a run in MLflow.")
-    if not (folder / layout.METRICS).is_file():
-        raise ConfigError(f"{name} has no metrics.json: name the folder of a finished run.")
-    if not half_calibrated:
-        refuse_half_calibrated(folder)
-    refuse_links(folder)
-    return folder

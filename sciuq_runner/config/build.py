@@ -13,7 +13,7 @@ from sciuq_runner import layout, memory
 from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.gold_standard import gold_standard
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
+from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method
 from sciuq_runner.models.base import BoundAdversarialModel, Model
@@ -79,7 +79,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSetup:
     """Everything a run needs, built and checked."""
 
     problem: Problem
@@ -93,7 +93,7 @@ class Run:
     config: Mapping[str, Any]
 
 
-def assemble(config: Mapping[str, Any]) -> Run:
+def assemble(config: Mapping[str, Any]) -> RunSetup:
     """Build a run from a resolved configuration; every mistake is a :class:`ConfigError`."""
     settings = construct(Settings, config, "")
     construct(Fidelity, settings.fidelity, "fidelity")
@@ -130,7 +130,7 @@ def assemble(config: Mapping[str, Any]) -> Run:
                 raise ConfigError(
                     f"problem: the quantity {other} has a name that {layout.PREDICTIONS} uses for {name}: rename it."
                 )
-    return Run(problem, model, method, calibration, calibrators, tracking, detection, settings, config)
+    return RunSetup(problem, model, method, calibration, calibrators, tracking, detection, settings, config)
 
 
 def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[str, Calibrator]:
@@ -141,7 +141,7 @@ def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[
     }
 
 
-def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Target]:
+def prepare(run: RunSetup, share: memory.Share | None = None) -> tuple[Dataset, Target]:
     """Make the data and the target; refuse a method that cannot serve it, or not in its share of the memory."""
     settings = run.settings
     refuse_model(run.problem, run.model)

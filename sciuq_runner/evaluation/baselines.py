@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from sciuq_runner.physics.problem import Array, QuantityData
+from sciuq_runner.physics.problem import Array, Dataset, QuantityData
 from sciuq_runner.physics.standardisation import Standardisation, mean_rl2e
 from sciuq_runner.predict.predictive import Predictive
+from sciuq_runner.target.density import Target
 
 STRENGTHS = np.logspace(-4, 4, 17)
 """Of the ridge, relative to the mean square of the inputs; the best on validation functions is taken."""
+
+
+def compare_operator(
+    target: Target, dataset: Dataset, predictives: Mapping[str, Predictive]
+) -> dict[str, dict[str, float]]:
+    """What simple methods and single members would have given in place of an operator."""
+    assert target.operator is not None
+    name = target.operator.output
+    transforms = target.transforms
+    return baselines(dataset[name], transforms[target.operator.input], predictives[name], transforms.get(name))
 
 
 def baselines(
@@ -64,7 +77,8 @@ def ridge(data: QuantityData, inputs: Standardisation, log: bool) -> Array:
         raw = outputs.scale[:, None] * made.T + outputs.centre[:, None]
         if x.shape != train.x.shape:
             raw = outputs.interpolated(raw, x)
-        return np.exp(raw) if log else raw
+        found: Array = np.exp(raw) if log else raw
+        return found
 
     chosen = 1.0
     if len(validation):

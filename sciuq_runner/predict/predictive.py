@@ -14,11 +14,11 @@ from sciuq_runner.models.random_fields import BoundRandomFieldModel
 from sciuq_runner.physics.problem import Array
 from sciuq_runner.target.density import Target
 
-CHUNK = 16_000
+CPU_CHUNK = 16_000
 """Members times points that are evaluated at once on a CPU, whose caches then hold what lies between two layers: half
 the time of 250 000 for values, a third of it for second derivatives."""
 
-LARGE_CHUNK = 250_000
+DEVICE_CHUNK = 250_000
 """The same on other devices: a few hundred megabytes with derivatives."""
 
 REALISED = 4_000_000
@@ -30,7 +30,7 @@ OPERATED = 16
 KEPT_MEMBERS, KEPT_FUNCTIONS = 20, 1
 """Up to how many members are kept of all functions, and of how many functions in each part if there are more."""
 
-N_EIGENVALUES = 10
+N_STATISTIC_EIGENVALUES = 10
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,18 @@ class Predictive:
     @property
     def std(self) -> Array:
         """Total standard deviation."""
-        return np.sqrt(self.aleatoric_var + self.epistemic_var)
+        found: Array = np.sqrt(self.aleatoric_var + self.epistemic_var)
+        return found
 
     @property
     def aleatoric_std(self) -> Array:
-        return np.sqrt(self.aleatoric_var)
+        found: Array = np.sqrt(self.aleatoric_var)
+        return found
 
     @property
     def epistemic_std(self) -> Array:
-        return np.sqrt(self.epistemic_var)
+        found: Array = np.sqrt(self.epistemic_var)
+        return found
 
 
 NOWHERE = Predictive.of_members(np.empty((1, 0, 1)), np.array(0.0))
@@ -104,7 +107,7 @@ def predict(
         chunk = max(1, REALISED // max(1, len(x) * target.model.n_realisations))
         parts = torch.cat([moments(part) for part in posterior.chunks(value, chunk)]).numpy()
         return Predictive.of_members(parts[..., :1], parts[..., 1:] + variance)
-    at_once = CHUNK if points.device.type == "cpu" else LARGE_CHUNK
+    at_once = CPU_CHUNK if points.device.type == "cpu" else DEVICE_CHUNK
     chunk = max(1, min(256, at_once // max(1, len(x))))
     members = posterior.evaluate(value, chunk).cpu().double()
     several = target.model.alternatives(quantity)
@@ -139,7 +142,7 @@ def predict_operator(
         kept = mean[:, :, : KEPT_FUNCTIONS if len(values) > KEPT_MEMBERS else None].float()
         return [item.numpy() for item in (*moments, deviation.std(0, correction=0), kept)]
 
-    parts = zip(*(operate(part) for part in functions.split(per_part)), strict=True)
+    parts = zip(*(operate(part) for part in torch.split(functions, per_part)), strict=True)
     mean, aleatoric, epistemic, *noise, members = (np.concatenate(part, axis=-1) for part in parts)
     return Predictive(mean, aleatoric, epistemic, members, (noise[0], noise[1]))
 
@@ -175,12 +178,13 @@ def predict_statistics(
 def statistics(values: Tensor) -> dict[str, Tensor]:
     """Mean, standard deviation and leading eigenvalues of the covariance matrix over realisations ``[M, N, R]``.
 
-    The first two are functions of the points, ``[M, N, 1]``, the last ``[M, N_EIGENVALUES, 1]`` in descending order.
+    The first two are functions of the points, ``[M, N, 1]``, the last ``[M, N_STATISTIC_EIGENVALUES, 1]`` in
+    descending order.
     """
     values = values.cpu().double()
     mean = values.mean(-1, keepdim=True)
     deviations = values - mean
     covariance = deviations @ deviations.mT / values.shape[-1]
-    eigenvalues = torch.linalg.eigvalsh(covariance).flip(-1)[:, :N_EIGENVALUES, None].clamp(min=0)
+    eigenvalues = torch.linalg.eigvalsh(covariance).flip(-1)[:, :N_STATISTIC_EIGENVALUES, None].clamp(min=0)
     std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
     return {"mean": mean, "std": std, "eigenvalues": eigenvalues}

@@ -16,7 +16,7 @@ from sciuq_runner import layout
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.config.uris import hide_password, server_of
 from sciuq_runner.errors import ConfigError, first_line, nearest
-from sciuq_runner.evaluation.results import INTERRUPTED
+from sciuq_runner.evaluation.metrics_file import STOPPED_EARLY
 from sciuq_runner.files import read_json
 from sciuq_runner.runs.folder_search import run_folders
 from sciuq_runner.tracking.existing_store import existing_store
@@ -87,7 +87,7 @@ def read_folder(folder: Path) -> RecordedRun:
         choices = dict(config.pop("choices"))
         params = {key: str(value)[:MAX_PARAM] for key, value in flatten_params(config, choices).items()}
         metrics = flatten_metrics(content)
-        stopped = bool(content.get(INTERRUPTED))
+        stopped = bool(content.get(STOPPED_EARLY))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(
             f"--runs: {path} is not the metrics.json of a run ({reason(error)}): remove that folder, or run it again."

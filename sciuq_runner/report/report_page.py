@@ -11,7 +11,7 @@ from sciuq_runner.report.figure_sources import data_uri
 from sciuq_runner.report.html_templates import ColumnHead, EmbeddedFigure, render
 from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.report.report_texts import HOW_TO_READ, HOW_TO_SORT, header_of, shared, summary, title_of
-from sciuq_runner.report.run_tables import METRIC_EXPLANATIONS, Report, Section, SeedStatistics, best, spelled
+from sciuq_runner.report.run_tables import MEASURES, Report, Section, SeedStatistics, best, spelled
 
 COMPARED_HEADS = (
     ColumnHead("configuration"),
@@ -98,7 +98,7 @@ def shown_table(section: Section, table: str) -> ShownTable:
 
 def meaning_of(metric: str) -> str:
     """What a metric says, empty for one that is not known."""
-    return METRIC_EXPLANATIONS[metric].meaning if metric in METRIC_EXPLANATIONS else ""
+    return MEASURES[metric].meaning if metric in MEASURES else ""
 
 
 def shown_numbers(column: Sequence[SeedStatistics | None], metric: str) -> list[ShownNumber]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from sciuq_runner.report.run_tables import METRIC_EXPLANATIONS, Report, Section
+from sciuq_runner.report.run_tables import MEASURES, Report, Section
 
 HOW_TO_READ = (
     "Mean ± standard deviation over seeds. Bold is the best value, and every value whose mean ± standard deviation "
@@ -28,7 +28,7 @@ def title_of(table: str) -> str:
 
 def header_of(metric: str) -> str:
     """A metric with the direction that is better."""
-    return metric + (ARROWS[METRIC_EXPLANATIONS[metric].better] if metric in METRIC_EXPLANATIONS else "")
+    return metric + (ARROWS[MEASURES[metric].better] if metric in MEASURES else "")
 
 
 def summary(report: Report) -> str:

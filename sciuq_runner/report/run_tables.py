@@ -7,14 +7,15 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
+from sciuq_runner.evaluation.cost import COSTS
+from sciuq_runner.evaluation.metrics import KNOWN_METRICS, Measure
+from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.tracking.run_record import FINISHED
 
-CHOICES = {  # and the parameters that hold them
+CONFIGURATION_CHOICES = {  # and the parameters that hold them
     "problem": "problem",
     "case": "problem.case",
     "model": "model",
@@ -35,34 +36,7 @@ REPEATED_RUN = "repeated: a later run has the same settings and seed"
 Configuration = tuple[dict[str, str], list[RecordedRun]]  # settings, and a run for every seed
 
 
-@dataclass(frozen=True)
-class Metric:
-    """What a metric says, and which direction is better, if any."""
-
-    meaning: str
-    better: Literal["lower", "higher"] | None = None
-
-
-METRIC_EXPLANATIONS = {  # in the order of the columns
-    "rl2e": Metric("relative error of the mean", "lower"),
-    "mpl": Metric("mean predictive likelihood", "higher"),
-    "nll": Metric("negative log-likelihood", "lower"),
-    "crps": Metric("continuous ranked probability score", "lower"),
-    "interval_score": Metric("score of the 95 % interval", "lower"),
-    "rmsce": Metric("calibration error", "lower"),
-    "piw": Metric("width of the 95 % interval"),
-    "coverage": Metric("part of the truth inside the 95 % interval"),
-    "sdcv": Metric("variation of the predicted standard deviation"),
-    "sharpness": Metric("root mean predicted variance"),
-    "epistemic_std": Metric("root mean square epistemic standard deviation"),
-    "epistemic_coverage": Metric("part of the truth inside the 95 % epistemic band"),
-    "nip_g": Metric("agreement of the variances with the gold standard", "higher"),
-    "kl_g": Metric("divergence from the gold standard", "lower"),
-    "train_s": Metric("seconds of training or sampling"),
-    "total_s": Metric("seconds in all"),
-    "grad_evals": Metric("gradient evaluations"),
-    "peak_rss_mb": Metric("largest memory in MB"),
-}
+MEASURES: Mapping[str, Measure] = {**KNOWN_METRICS, **COSTS}  # in the order of the columns
 FIRST_QUANTITIES, FIRST_SPLITS = ("u",), ("id", "t1", "ood", "cal_id", "cal_t1", "cal_ood")  # these first
 
 
@@ -133,7 +107,7 @@ class Report:
 def build(runs: Iterable[RecordedRun], title: str) -> Report:
     """Group runs into configurations, and these by problem and case; of runs with the same seed the last one counts."""
     usable, left_out = sift(runs)
-    names = [*CHOICES, *varying(usable)]
+    names = [*CONFIGURATION_CHOICES, *varying(usable)]
     groups: dict[tuple[str, ...], list[RecordedRun]] = defaultdict(list)
     for run in sorted(usable, key=lambda run: run.started):
         groups[tuple(setting(run, name) for name in names)].append(run)
@@ -179,14 +153,14 @@ def section(found: Sequence[Configuration]) -> Section:
 
 def setting(run: RecordedRun, name: str) -> str:
     """A choice or parameter of a run, empty where it has none."""
-    return run.params.get(CHOICES.get(name, name), "")
+    return run.params.get(CONFIGURATION_CHOICES.get(name, name), "")
 
 
 def varying(runs: Sequence[RecordedRun]) -> list[str]:
     """Parameters that differ between runs of the same choices: what a choice brings with it is no difference."""
     groups: dict[tuple[str, ...], list[RecordedRun]] = defaultdict(list)
     for run in runs:
-        groups[tuple(setting(run, name) for name in CHOICES)].append(run)
+        groups[tuple(setting(run, name) for name in CONFIGURATION_CHOICES)].append(run)
     found = {
         name
         for group in groups.values()
@@ -199,7 +173,7 @@ def varying(runs: Sequence[RecordedRun]) -> list[str]:
 def row_name(settings: Mapping[str, str], columns: Sequence[str]) -> str:
     """What tells a row from the others in a few words: ``hmc, n_burn=500``."""
     return ", ".join(
-        settings[name] if name in CHOICES else f"{name.rpartition('.')[2]}={settings[name]}"
+        settings[name] if name in CONFIGURATION_CHOICES else f"{name.rpartition('.')[2]}={settings[name]}"
         for name in columns
         if settings[name]
     )
@@ -240,7 +214,7 @@ def tables_of(metrics: Iterable[Mapping[str, float]]) -> dict[str, list[str]]:
 
 def by_order(metrics: Iterable[str]) -> list[str]:
     """Metrics in the order of their columns, unknown ones behind."""
-    return sorted(metrics, key=lambda name: position(name, list(METRIC_EXPLANATIONS)))
+    return sorted(metrics, key=lambda name: position(name, list(MEASURES)))
 
 
 def position(name: str, order: Sequence[str]) -> tuple[int, str]:
@@ -258,7 +232,7 @@ def by_number(text: str) -> tuple[float, str]:
 
 def best(column: Sequence[SeedStatistics | None], key: str) -> set[int]:
     """The rows with the best value of a metric and those that overlap it; none where there is nothing to compare."""
-    better = METRIC_EXPLANATIONS[name].better if (name := key.rpartition("/")[2]) in METRIC_EXPLANATIONS else None
+    better = MEASURES[name].better if (name := key.rpartition("/")[2]) in MEASURES else None
     filled = {index: cell for index, cell in enumerate(column) if cell is not None}
     if better is None or len(filled) < 2:
         return set()

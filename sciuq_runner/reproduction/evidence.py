@@ -15,7 +15,8 @@ from typing import Literal, TypeVar
 import yaml
 
 from sciuq_runner import layout
-from sciuq_runner.evaluation.results import Result, read_results
+from sciuq_runner.evaluation.result_files import read_results
+from sciuq_runner.evaluation.results import Result
 from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.report.run_tables import by_number
 from sciuq_runner.reproduction.paper_jobs import FIDELITIES, Job, jobs_of

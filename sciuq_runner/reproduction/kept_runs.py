@@ -18,7 +18,7 @@ import numpy as np
 
 from sciuq_runner import files, layout
 from sciuq_runner.config.configuration_hash import BOOKKEEPING, COMMIT, TAG, configuration_hash
-from sciuq_runner.evaluation.results import prediction_arrays
+from sciuq_runner.evaluation.result_files import prediction_arrays
 from sciuq_runner.report.recorded_runs import RecordedRun, read_folder
 from sciuq_runner.reproduction.evidence import predictions_of
 from sciuq_runner.reproduction.paper_jobs import Job, jobs_of

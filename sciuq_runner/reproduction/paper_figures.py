@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from sciuq_runner.evaluation.results import SIZES as CALIBRATION_SIZES
-from sciuq_runner.predict.out_of_distribution import EXPLAINED
+from sciuq_runner.evaluation.calibration_size import CALIBRATION_SIZES
+from sciuq_runner.predict.out_of_distribution import SCORE_LABELS
 from sciuq_runner.reproduction.evidence import COST_TABLE, Comparison, Evidence, NotEnough
 from sciuq_runner.reproduction.findings_function import METHODS, NETWORKS, NOISES, TRAINING_SIZES
 from sciuq_runner.reproduction.findings_physics import LENGTH_SPLITS
@@ -179,7 +179,7 @@ def detection(evidence: Evidence) -> Figure:
     axes = figure.subplots()
     for score in ("rl2e", "gan_mse", "gan_nll", "std"):
         values = [evidence.mean("darcy_ood", (), f"detection/{score}/mean_{name}") for name in LENGTH_SPLITS]
-        axes.plot(lengths, np.array(values) / values[LENGTH_SPLITS.index("id")], "o-", ms=4, label=EXPLAINED[score])
+        axes.plot(lengths, np.array(values) / values[LENGTH_SPLITS.index("id")], "o-", ms=4, label=SCORE_LABELS[score])
     axes.axvline(0.25, color="0.6", lw=0.8)
     axes.set(xlabel="correlation length", ylabel="relative to that of training", yscale="log")
     axes.legend(frameon=False, fontsize=8)

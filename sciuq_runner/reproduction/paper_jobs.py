@@ -8,11 +8,11 @@ from functools import cache, cached_property
 from typing import Any
 
 from sciuq_runner.config import choices
-from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.config.compose import plain, register_resolvers
 from sciuq_runner.config.configuration_hash import BOOKKEEPING, configuration_hash
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.schema import locate
-from sciuq_runner.sweeps.expansion import expand
+from sciuq_runner.sweeps.request import read_sweep
 from sciuq_runner.tracking.flat_keys import MAX_PARAM, flatten_params
 
 GROUP = "experiment/paper"
@@ -127,17 +127,18 @@ def jobs_of(preset: str, fidelity: str) -> tuple[Job, ...]:
     """The jobs of one preset."""
     register_resolvers()
     fixed = [f"experiment=paper/{preset}", f"fidelity={fidelity}", "seed=0"]
+    sweep = read_sweep(fixed, None)
     found = []
-    for overrides in expand(fixed, None):
+    for overrides in sweep.jobs:
         choices = tuple(text for text in overrides if text not in fixed)
-        found.append(Job(preset, choices, plain(compose(overrides, None))))
+        found.append(Job(preset, choices, plain(sweep.composer.compose(overrides))))
     return tuple(found)
 
 
 @cache
 def seeds_of(preset: str) -> int:
     """How many seeds a preset has of its own."""
-    every = [text for overrides in expand([f"experiment=paper/{preset}"], None) for text in overrides]
+    every = [text for overrides in read_sweep([f"experiment=paper/{preset}"], None).jobs for text in overrides]
     return len({text for text in every if text.startswith("seed=")})
 
 

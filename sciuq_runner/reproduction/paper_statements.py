@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from sciuq_runner.evaluation.results import SIZES
+from sciuq_runner.evaluation.calibration_size import CALIBRATION_SIZES
 from sciuq_runner.reproduction.evidence import Evidence, NotEnough
 
 Answer = Literal["confirmed", "not confirmed", "not enough runs"]
@@ -61,7 +61,7 @@ def by_few(
 ) -> tuple[float, float]:
     """RMSCE before, and the lowest mean over seeds after calibration with at most so many readings."""
     study, after = f"calibration_size/{quantity}", []
-    for metric in (f"{study}/{name}/{n}" for name in calibrators for n in SIZES if n <= most):
+    for metric in (f"{study}/{name}/{n}" for name in calibrators for n in CALIBRATION_SIZES if n <= most):
         with suppress(NotEnough):  # fewer readings may have been held out
             after.append(evidence.mean(preset, choices, metric))
     if not after:

@@ -13,7 +13,8 @@ from sciuq_runner import layout
 from sciuq_runner.config.configuration_hash import COMMIT
 from sciuq_runner.config.uris import VARIABLE, hide_password, is_own, with_credentials
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import read_metrics, refuse_half_calibrated
+from sciuq_runner.evaluation.metrics_file import read_metrics
+from sciuq_runner.evaluation.result_files import refuse_half_calibrated
 from sciuq_runner.files import refuse_links
 from sciuq_runner.locks import held
 from sciuq_runner.runs.folder_search import run_folders

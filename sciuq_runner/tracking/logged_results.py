@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sciuq_runner import __version__, layout
+from sciuq_runner.evaluation.plots import data_files
 from sciuq_runner.tracking.flat_keys import flatten_metrics
 from sciuq_runner.tracking.store_failures import is_missing
 from sciuq_runner.tracking.tracker import Tracker
@@ -105,8 +106,8 @@ def log_model(tracker: Tracker, folder: Path) -> None:
 
 
 def outputs(folder: Path) -> list[Path]:
-    """The files of a run folder that belong into MLflow."""
-    found = [folder / name for name in layout.ARTIFACTS]
+    """The files of a run folder that belong into MLflow, ``metrics.json`` last."""
+    found = [folder / name for name in (*layout.ARTIFACTS, *data_files(), layout.METRICS)]
     return [
         path
         for item in found

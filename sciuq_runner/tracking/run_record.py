@@ -11,7 +11,7 @@ from typing import Any
 from sciuq_runner import files, layout
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuration_hash
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import DEFAULT_MODEL, INTERRUPTED, read_metrics
+from sciuq_runner.evaluation.metrics_file import DEFAULT_MODEL, STOPPED_EARLY, read_metrics
 from sciuq_runner.schema import construct
 from sciuq_runner.tracking.experiment import DEFAULT_EXPERIMENT
 from sciuq_runner.tracking.flat_keys import MAX_PARAM, flatten_params
@@ -72,5 +72,5 @@ def read_record(folder: Path) -> RunRecord:
         return record
     if not finished:
         raise ConfigError(f"{folder} holds a run that has not ended: go on with sciuq-run resume={folder}.")
-    status = KILLED if read_metrics(folder).get(INTERRUPTED) else FINISHED  # died between its last file and MLflow
+    status = KILLED if read_metrics(folder).get(STOPPED_EARLY) else FINISHED  # died between its last file and MLflow
     return replace(record, status=status)

@@ -159,6 +159,29 @@ class LogDisplay:
     def stop(self) -> None: ...
 
 
+class NotebookDisplay:
+    """A bar in the output of a notebook's cell."""
+
+    def start(self, name: str, total: int) -> None:
+        from IPython.display import HTML, display
+
+        self.name, self.total, self.last = name, total, 0.0
+        self.show, self.handle = HTML, display(HTML(self.text(0, {})), display_id=True)
+
+    def update(self, done: int, numbers: dict[str, float]) -> None:
+        now = time.monotonic()
+        if now - self.last > 0.2 or done == self.total:
+            self.last = now
+            self.handle.update(self.show(self.text(done, numbers)))
+
+    def text(self, done: int, numbers: dict[str, float]) -> str:
+        shown = " ".join(f"{key}={value:.4g}" for key, value in numbers.items())
+        bar = f'<progress value="{done}" max="{self.total}"></progress>'
+        return f"{self.name} {bar} {done}/{self.total} {shown}"
+
+    def stop(self) -> None: ...
+
+
 class BarDisplay:
     """A rich progress bar, for terminals."""
 

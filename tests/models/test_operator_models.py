@@ -366,7 +366,7 @@ def test_members_are_the_same_however_many_samples_are_evaluated_at_once(monkeyp
     made = linear_field(3, new_readings(problem, {"f": 6, "u": 0}), problem)
     theta, x = torch.randn(8, 2, dtype=torch.float64, generator=generator()), np.linspace(0, 1, 4)[:, None]
     whole = predict(made, Posterior(theta), "u", x).members
-    monkeypatch.setattr(predictive, "CHUNK", 2 * len(x))  # two samples at once
+    monkeypatch.setattr(predictive, "CPU_CHUNK", 2 * len(x))  # two samples at once
     np.testing.assert_allclose(predict(made, Posterior(theta), "u", x).members, whole, rtol=1e-12)
 
 

@@ -451,7 +451,7 @@ def test_a_finished_run_predicts_without_its_file(cli, tmp_path):
     write(tmp_path, "t,x\n0.5,0.5\n1,0.25\n", "points.csv")
     for quantity in ("u", "heat"):
         command = [
-            "from sciuq_runner.cli.tools import predict; predict()",
+            "from sciuq_runner.cli.predict import main; main()",
             str(folder),
             "points.csv",
             "--quantity",

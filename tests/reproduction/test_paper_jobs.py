@@ -11,7 +11,7 @@ from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.config.configuration_hash import configuration_hash
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.reproduction.paper_jobs import ORDER, check_names, jobs, jobs_of, presets
-from sciuq_runner.sweeps.expansion import expand
+from sciuq_runner.sweeps.request import read_sweep
 from tests.reproduction.conftest import FIDELITY, fake_run
 from tests.test_configs import CONF
 
@@ -87,7 +87,7 @@ def test_a_functional_prior_comes_with_what_is_tuned_for_it():
 
 @pytest.mark.parametrize("name", ["epistemic_growth", "network_size", "calibration_size", "darcy_ood"])
 def test_names_of_before_still_work(name):
-    first = expand([f"experiment={name}"], None)[0]
+    first = read_sweep([f"experiment={name}"], None).jobs[0]
     assert plain(compose(first, None))["fidelity"]["name"] == "quick"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner.config.build import assemble
+from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.evaluation import plots
 from sciuq_runner.models.pretraining import Store
@@ -63,7 +63,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterable[Recorded]:
         if key not in known:
             place = folder / str(len(known))
             place.mkdir()
-            found = execute(assemble({**job.config, "gold": None}), place, Loop(), {}, Store(folder / "pretrained"))
+            run = assemble({**job.config, "gold": None})
+            found = execute(run, *prepare(run), place, Loop(), {}, Store(folder / "pretrained"))
             known[key] = replace(fake_run(job, 0, flatten_metrics(found.metrics)), file=reader(place))
         return known[key]
 

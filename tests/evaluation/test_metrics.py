@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import uncertainty_toolbox as toolbox
@@ -19,6 +21,10 @@ MEAN = RNG.standard_normal((N, 1))
 STD = RNG.uniform(0.2, 1.5, (N, 1))
 Y = MEAN + 1.3 * STD * RNG.standard_normal((N, 1)) + 0.1
 FLAT = MEAN[:, 0], STD[:, 0], Y[:, 0]
+
+
+def evaluate(mean: np.ndarray, std: np.ndarray, y: np.ndarray, **others: Any) -> dict[str, float]:
+    return metrics.evaluate(metrics.SplitArrays(mean, std, y, **others))
 
 
 def test_rl2e_of_a_known_error():
@@ -112,8 +118,8 @@ def test_sdcv_is_the_coefficient_of_variation():
 
 
 def test_rl2e_may_be_taken_against_the_clean_reference():
-    noisy = metrics.evaluate(MEAN, STD, Y)
-    clean = metrics.evaluate(MEAN, STD, Y, reference=MEAN)
+    noisy = evaluate(MEAN, STD, Y)
+    clean = evaluate(MEAN, STD, Y, reference=MEAN)
     assert clean["rl2e"] == 0
     assert {**noisy, "rl2e": 0.0, "coverage": 1.0} == clean
 
@@ -125,20 +131,18 @@ def test_coverage_counts_the_truth_inside_the_interval():
 
 
 def test_nothing_is_relative_to_zero():
-    assert "rl2e" not in metrics.evaluate(MEAN, STD, Y, reference=0 * MEAN)
+    assert "rl2e" not in evaluate(MEAN, STD, Y, reference=0 * MEAN)
 
 
 def test_a_calibrated_scale_is_a_scaled_prediction():
-    assert metrics.evaluate(MEAN, STD, Y, standard=Normal(1.7)) == pytest.approx(
-        metrics.evaluate(MEAN, 1.7 * STD, Y), rel=1e-12
-    )
+    assert evaluate(MEAN, STD, Y, standard=Normal(1.7)) == pytest.approx(evaluate(MEAN, 1.7 * STD, Y), rel=1e-12)
 
 
 @pytest.mark.parametrize("calibrator", [CDF(), Crude(), Conformal()], ids=str)
 def test_metrics_of_a_calibrated_distribution_by_drawing_from_it(calibrator):
     mean, std, y = MEAN[:20], STD[:20], Y[:20]
     standard = calibrator.fit((Y[20:] - MEAN[20:]) / STD[20:])
-    found = metrics.evaluate(mean, std, y, standard=standard)
+    found = evaluate(mean, std, y, standard=standard)
     n = 20_000
     draws = mean + std * standard.quantile((np.arange(n) + 0.5) / n)  # [20, n], every row equally spaced in level
     # a midpoint sum of n terms errs by about the largest of them over n; squares are the largest here

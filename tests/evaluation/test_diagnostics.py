@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.evaluation.diagnostics import convergence, convergence_warnings
+from sciuq_runner.evaluation.diagnostics import convergence, convergence_warnings, judge
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.physics.problem import InverseGamma, Noise
-from sciuq_runner.runs.pipeline import judge
 from sciuq_runner.training.loop import Loop
 from tests.exact import linear_regression
 
@@ -93,3 +92,5 @@ def test_learned_scales_are_judged_by_themselves(learned):
 
 def test_too_short_chains_have_no_diagnostics():
     assert convergence(RNG.standard_normal((8, 3, 1)), n_chains=4) == {}
+    (sentence,) = convergence_warnings({})
+    assert "too short to tell" in sentence

@@ -16,8 +16,9 @@ from sciuq_runner.calibration.conformal import Conformal, points_needed
 from sciuq_runner.calibration.crude import Crude
 from sciuq_runner.calibration.var import Var
 from sciuq_runner.evaluation import metrics
-from sciuq_runner.evaluation.results import Held, Result, study_calibrations
-from sciuq_runner.predict.scaled_residual import N_LEVELS, UNCALIBRATED, Normal, Piecewise, Standard, read_standard
+from sciuq_runner.predict.calibrated_distributions import read_standard
+from sciuq_runner.predict.piecewise import Piecewise
+from sciuq_runner.predict.scaled_residual import N_LEVELS, UNCALIBRATED, Normal, Standard
 from tests.montecarlo import SIGMAS
 
 CALIBRATORS = [Var(), Var("rmsce"), CDF(), Crude(), Conformal()]
@@ -179,7 +180,7 @@ def test_truth_above_the_prediction_moves_it_up(calibrator, spread):
     standard = calibrator.fit((truth - prediction) / std)
     assert standard.quantile(np.array(0.5)) == pytest.approx(1, abs=1e-12)
     assert standard.mean > 0.5
-    assert metrics.evaluate(prediction, std, truth, standard=standard)["rl2e"] < 0.5
+    assert metrics.evaluate(metrics.SplitArrays(prediction, std, truth, standard))["rl2e"] < 0.5
 
 
 def test_constant_error_is_corrected_by_crude():
@@ -318,7 +319,7 @@ def test_odd_data_break_nothing(calibrator, z):
         assert levels.max() <= 1
         assert (standard.crps(at) >= -1e-12 * np.abs(at).max()).all()
         assert standard.std > 0
-        found = metrics.evaluate(np.zeros(z.size), np.ones(z.size), z + 1e-3, standard=standard)
+        found = metrics.evaluate(metrics.SplitArrays(np.zeros(z.size), np.ones(z.size), z + 1e-3, standard))
     assert np.isfinite(list(found.values())).all()
 
 
@@ -369,47 +370,3 @@ def test_json_round_trip(calibrator):
 def test_files_with_something_else_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         read_standard(values)
-
-
-def test_readings_too_few_or_without_a_finite_residual_are_not_studied():
-    x = np.linspace(0, 1, 6)[:, None]
-    parts = (np.zeros_like(x), *(np.ones_like(x),) * 4, x, x)
-    splits = {"id": np.ones(6, dtype=bool)}
-
-    def studied(calibration: Held) -> dict[str, dict[str, dict[str, float]]]:
-        result = Result(("x",), x, *parts, False, None, splits, calibration, calibration, {})
-        return study_calibrations({"u": result}, {"var": Var()}, 0)
-
-    ones = np.ones_like(x)
-    assert list(studied(Held(x, x, 0 * x, ones))) == ["u"]
-    assert studied(Held(x, x, 0 * x, ones, random=True)) == {}  # one realisation at six places
-    assert studied(Held(x[:2], x[:2], x[:2], ones[:2], copies=2)) == {}  # one reading at two
-    with np.errstate(divide="ignore", invalid="ignore"):
-        assert studied(Held(x, x, 0 * x, 0 * ones)) == {}
-    assert studied(Held(x[:0], x[:0], x[:0], x[:0])) == {}
-
-
-def test_the_study_of_sizes_agrees_with_calibration_itself():
-    """With all readings there is one draw; before calibration and with the readings of training it is plain RMSCE."""
-    rng = np.random.default_rng(0)
-
-    def held(n: int) -> Held:
-        x = np.linspace(0, 1, n)[:, None]
-        return Held(x, rng.standard_normal((n, 1)), np.zeros((n, 1)), np.full((n, 1), 4.0))
-
-    test, train, calibration = held(500), held(30), held(20)
-    empty = np.zeros_like(test.x)
-    splits = {"id": np.ones(500, dtype=bool)}
-    values = (test.mean, test.std, empty, empty, empty, test.y, test.y)
-    result = Result(("x",), test.x, *values, False, None, splits, train, calibration, {})
-    found = result.study_calibration({"var": Var(), "crude": Crude()}, np.random.default_rng(1))
-
-    def error(standard: Standard = UNCALIBRATED) -> float:
-        return metrics.rmsce(test.mean, test.std, test.y, standard)
-
-    assert found["none"] == {"0": error()}
-    assert found["train"] == {"30": error(Var().fit(train.residuals))}
-    assert list(found["var"]) == list(found["crude"]) == ["2", "5", "10", "20"]
-    for name, calibrator in (("var", Var()), ("crude", Crude())):
-        assert found[name]["20"] == pytest.approx(error(calibrator.fit(calibration.residuals)), rel=1e-9)
-        assert found[name]["20"] < found["none"]["0"]  # 0.19; that of an empirical distribution is 0.09 on average

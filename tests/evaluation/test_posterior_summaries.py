@@ -1,4 +1,4 @@
-"""From samples to what a run says of them."""
+"""What a run says of parameters follows from their draws."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from sciuq_runner.evaluation.posterior_summaries import learned_parameters
 from sciuq_runner.methods.base import Posterior
 from sciuq_runner.physics.problem import Parameter
-from sciuq_runner.runs.pipeline import learned_parameters
 from tests.devices import elsewhere
 from tests.exact import warped_regression
 
