@@ -11,7 +11,8 @@ from annotated_types import Ge
 from pydantic import FiniteFloat
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.physics.expressions import Expression, check_names, derivative_of
+from sciuq_runner.physics.expression_names import check_names, derivative_of
+from sciuq_runner.physics.expressions import Expression
 from sciuq_runner.physics.fields import order_of
 from sciuq_runner.physics.problem import FieldSpec, Noise, Parameter, Problem, Unit
 from sciuq_runner.physics.python_equations import PythonEquation, is_python, read_function
@@ -58,12 +59,12 @@ class Description(Problem):
     - ``coordinates``: their names and ranges; ``unknowns``: fields and the coordinates each depends on;
     - ``parameters``: unknown numbers with a prior; ``constants``: known ones;
     - ``equations``: further quantities as expressions of fields, derivatives (``u_xx``), parameters and coordinates;
-    - ``observed``: for fields and equations, where readings come from and how noisy they are;
+    - ``observed``: for fields and equations, where observations come from and how noisy they are;
     - ``exact`` and ``test``: what is known of the truth, for metrics and figures only;
     - ``units``: what counts as one, of coordinates, fields and equations;
     - ``grid``: points of the test grid along each coordinate; ``slices``: lines of it to judge and draw by themselves;
     - ``probe``: quantities whose prior and posterior at one point are drawn;
-    - ``hold_out``: readings of every file set aside for calibration and validation.
+    - ``hold_out``: observations of every file set aside for calibration and validation.
 
     Names of data files are relative to the folder of ``file``, the YAML file itself; without it to the working folder.
     """
@@ -189,14 +190,14 @@ class Description(Problem):
 
     @cached_property
     def sources(self) -> Mapping[str, Source]:
-        """Where the readings of every observed quantity come from."""
+        """Where the observations of every observed quantity come from."""
         if not self.observed:
             raise ConfigError("problem.observed is empty: name at least one quantity with its readings.")
         return {name: self.source(name, values, "observed") for name, values in self.observed.items()}
 
     @cached_property
     def tests(self) -> Mapping[str, Source]:
-        """Where test readings come from that are given."""
+        """Where test observations come from that are given."""
         for name, values in self.test.items():
             check_test_settings(values, f"problem.test.{name}")
         return {name: self.source(name, values, "test") for name, values in self.test.items()}
@@ -264,7 +265,7 @@ class Description(Problem):
     def check_carrier(self, quantity: str, carrier: str, label: str) -> None:
         """Noise that varies is a further output of the network of a field."""
         needs = set(self.coordinates_of(quantity))
-        needs -= set(self.sources[quantity].repeat)  # a reading has one noise, wherever it holds
+        needs -= set(self.sources[quantity].repeat)  # an observation has one noise, wherever it holds
         fitting = [name for name, spec in self.fields.items() if set(spec.coordinates) <= needs]
         if carrier not in fitting:
             raise ConfigError(

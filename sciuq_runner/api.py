@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -227,7 +227,9 @@ class Run:
         kind (``"calibration"``); the first unless given."""
         from sciuq_runner.evaluation.plots import pick_figure
 
-        return self._figures[next(iter(self._figures)) if name is None else pick_figure(self._figures, name)]()
+        figure = self._figures[next(iter(self._figures)) if name is None else pick_figure(self._figures, name)]()
+        vars(figure)["_repr_png_"] = partial(_png, figure)  # so do notebooks show it, without pyplot
+        return figure
 
     @property
     def figures(self) -> list[str]:
@@ -255,13 +257,10 @@ class Run:
     def _repr_html_(self) -> str:
         """The first figure and the table of metrics, for notebooks."""
         import base64
-        import io
 
         picture = ""
         if self._figures:
-            buffer = io.BytesIO()
-            self.plot().savefig(buffer, format="png", bbox_inches="tight")
-            encoded = base64.b64encode(buffer.getvalue()).decode()
+            encoded = base64.b64encode(_png(self.plot())).decode()
             picture = f'<img alt="figure" style="max-width: 100%" src="data:image/png;base64,{encoded}">'
         warned = "".join(f"<p>Warning: {html.escape(text)}</p>" for text in self.warnings)
         return f"{picture}{self.table().to_html(float_format='{:.3g}'.format, na_rep='')}{warned}"
@@ -301,3 +300,12 @@ class Run:
         units = self.metrics["config"]["problem"].get("units") or {}
         for name, unit in units.items():
             yield name, str(unit.get("name", "")) if isinstance(unit, Mapping) else ""
+
+
+def _png(figure: Figure) -> bytes:
+    """A figure as an image."""
+    import io
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", bbox_inches="tight")
+    return buffer.getvalue()

@@ -280,8 +280,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 import numpy as np
 import torch
-from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.physics.problem import FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
+from sciuq_runner.physics.problem import FieldSpec, Noise, PointObservations, Problem, QuantityData
 
 
 @dataclass(frozen=True)
@@ -303,7 +304,7 @@ class Sine(Problem):
     def dataset(self, rng):
         def read(n):
             t = np.linspace(0, 1, n)[:, None]
-            return Readings(t, np.sin(self.frequency * t) + 0.1 * rng.standard_normal(t.shape))
+            return PointObservations(t, np.sin(self.frequency * t) + 0.1 * rng.standard_normal(t.shape))
         test = read(50)
         everywhere = np.ones(50, dtype=bool)
         splits = {"id": everywhere}

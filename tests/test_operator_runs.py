@@ -21,7 +21,7 @@ from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.result_files import read_results
-from sciuq_runner.physics.data_cache import VARIABLE
+from sciuq_runner.physics.data_cache import CACHE_VARIABLE
 from sciuq_runner.predict.emulator import Emulator
 from sciuq_runner.predict.out_of_distribution import read_detection
 from sciuq_runner.pyfunc import PyFunc
@@ -361,7 +361,7 @@ def without_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("no data are needed")
 
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "empty"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "empty"))
     monkeypatch.setattr(Darcy, "draw", refuse)
 
 

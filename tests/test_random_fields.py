@@ -17,8 +17,9 @@ from sciuq_runner.evaluation.recalibration import calibrate_result
 from sciuq_runner.evaluation.result_files import read_results, write_results
 from sciuq_runner.evaluation.results import PredictedObservations, collect
 from sciuq_runner.evaluation.split_metrics import evaluate_splits
-from sciuq_runner.methods.base import LinearisedPosterior, Posterior
+from sciuq_runner.methods.posterior import LinearisedPosterior, Posterior
 from sciuq_runner.models.nnpc import NNPC
+from sciuq_runner.physics.observations import Realisations
 from sciuq_runner.predict.predictive import N_STATISTIC_EIGENVALUES, Predictive, predict, predict_statistics, statistics
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target.density import Target
@@ -130,8 +131,9 @@ def test_places_where_a_random_field_is_known_spoil_no_calibration():
 def test_residuals_of_few_or_damaged_realisations_are_left_as_they_are():
     x, ones = np.zeros((3, 1)), np.ones((3, 1))
     for y in (np.ones((3, 0)), np.arange(3.0)[:, None], np.full((3, 2), np.nan), np.zeros((3, 2))):
-        assert PredictedObservations(x, y, 0 * ones, ones, random=True).residuals.shape == y.T.shape
-    assert PredictedObservations(x[:0], np.empty((0, 1)), ones[:0], ones[:0], random=True).residuals.shape == (1, 0)
+        assert PredictedObservations(Realisations(x, y), 0 * ones, ones).residuals.shape == y.T.shape
+    nothing = Realisations(x[:0], np.empty((0, 1)))
+    assert PredictedObservations(nothing, ones[:0], ones[:0]).residuals.shape == (1, 0)
 
 
 def test_statistics_come_back_from_files(target, posterior, dataset, tmp_path):

@@ -432,7 +432,7 @@ def test_a_job_has_the_threads_that_it_is_given(size, torch_threads, chains):
     before = torch.get_num_threads()
     try:
         with threadpool_limits(None):  # restores what is set within
-            share_threads(SimpleNamespace(size=size, n_readings=1000), 3)  # type: ignore[arg-type]
+            share_threads(SimpleNamespace(size=size, n_observations=1000), 3)  # type: ignore[arg-type]
             assert torch.get_num_threads() == torch_threads
             assert workers.count == chains
             assert max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas") <= 3

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sciuq_runner.methods.base import Posterior
-from sciuq_runner.physics.problem import Array, Dataset
+from sciuq_runner.methods.posterior import Posterior
+from sciuq_runner.physics.problem import Array, Dataset, OperatorPairs
 from sciuq_runner.predict.out_of_distribution import Detector, summarise
-from sciuq_runner.predict.predictive import Predictive, predict
+from sciuq_runner.predict.predictive import Predictive, predict_observed
 from sciuq_runner.target.density import Target
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ def detect(
     assert target.operator is not None
     name = target.operator.output
     data, test = dataset[name], predictives[name]
-    assert data.test.inputs is not None
+    assert isinstance(data.test, OperatorPairs)
     learn_thresholds(detector, target, posterior, dataset)
     scores = detector.scores(data.test.inputs, data.test.x, test.mean, test.epistemic_std)
     errors = np.linalg.norm(test.mean - data.reference, axis=0) / np.linalg.norm(data.reference, axis=0)
@@ -46,8 +46,8 @@ def learn_thresholds(detector: Detector, target: Target, posterior: Posterior, d
     assert target.operator is not None
     name = target.operator.output
     held = dataset[name].calibration
-    if held.inputs is None or not len(held):
+    if not isinstance(held, OperatorPairs) or not len(held):
         log.warning("Without functions held out for calibration, none can be flagged as unlike those of training.")
         return
-    seen = predict(target, posterior, name, held.x, held.is_clean_output, held.inputs)
+    seen = predict_observed(target, posterior, name, held)
     detector.learn(detector.scores(held.inputs, held.x, seen.mean, seen.epistemic_std))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Array
 from sciuq_runner.predict.predictive import Predictive
 from sciuq_runner.target.density import Target

@@ -25,7 +25,7 @@ def gold_standard(choice: str | None, target: Target, dataset: Dataset, seed: in
         return {}
     if choice == "auto":
         method = GP(n_samples=1000, n_prior=1000)
-        if method.refuse(target):
+        if method.objection(target):
             return {}
         posterior = method.run(target, torch_stream(seed, "gold"), Loop())
         found = {name: predict(target, posterior, name, data.test.x) for name, data in dataset.items()}

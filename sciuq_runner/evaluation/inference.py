@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Dataset, Problem
 from sciuq_runner.predict.out_of_distribution import Detector
 from sciuq_runner.target.density import Target

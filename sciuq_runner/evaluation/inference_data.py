@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from sciuq_runner.evaluation.prior_posterior import parameter_draws
+from sciuq_runner.evaluation.posterior_summaries import parameter_draws
 from sciuq_runner.evaluation.results import Result
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Array
 from sciuq_runner.predict.predictive import predict
-from sciuq_runner.target.density import Target, log_density
+from sciuq_runner.target.density import Target
+from sciuq_runner.target.terms import log_density
 
 
 def inference_data(target: Target, posterior: Posterior, results: Mapping[str, Result], **attributes: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Parameter
 from sciuq_runner.target.density import Target
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from sciuq_runner.evaluation.posterior_summaries import parameter_draws
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Array, InverseGamma
 from sciuq_runner.target.density import Target
 
@@ -60,7 +60,7 @@ def probe(
 
     Where the prior of theta holds what was read already, the model has to say what was assumed before.
     """
-    if target.model.uses_readings:
+    if target.model.inference != "prior":
         return values_at(target, {"prior": prior(target, scales, rng), "posterior": posterior}, quantity, point)
     assumed = target.model.assumed(quantity, N_PANEL_DRAWS, rng)
     before = {} if assumed is None else {"prior": assumed}

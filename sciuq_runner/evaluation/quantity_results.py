@@ -10,9 +10,10 @@ import torch
 
 from sciuq_runner.evaluation import metrics
 from sciuq_runner.evaluation.results import Result, collect
-from sciuq_runner.methods.base import Posterior
-from sciuq_runner.physics.problem import Array, Dataset, QuantityData, Readings
-from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict, predict_statistics, statistics
+from sciuq_runner.methods.posterior import Posterior
+from sciuq_runner.physics.observations import no_observations
+from sciuq_runner.physics.problem import Array, Dataset, PointObservations, QuantityData
+from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict_observed, predict_statistics, statistics
 from sciuq_runner.target.density import Target
 
 N_KEPT_FUNCTIONS = 20  # training functions whose predictions are kept: a thousand more tell no more
@@ -20,23 +21,13 @@ N_KEPT_FUNCTIONS = 20  # training functions whose predictions are kept: a thousa
 
 def predict_tests(target: Target, posterior: Posterior, dataset: Dataset) -> dict[str, Predictive]:
     """The predictions of all quantities on their test grids."""
-    tests = {name: data.test for name, data in dataset.items()}
-    return {
-        name: predict(target, posterior, name, part.x, part.random and not part.noisy, part.inputs)
-        for name, part in tests.items()
-    }
+    return {name: predict_observed(target, posterior, name, data.test) for name, data in dataset.items()}
 
 
 def result_of(target: Target, posterior: Posterior, name: str, data: QuantityData, test: Predictive) -> Result:
     """The predictions of one quantity at all points where something is known of it."""
-    if data.train.inputs is not None:
-        data = replace(data, train=data.train.columns(slice(N_KEPT_FUNCTIONS)))
-    train, held_out = (
-        predict(target, posterior, name, part.x, part.is_clean_output, part.inputs)
-        if len(part) or data.test.inputs is None
-        else NOWHERE
-        for part in (data.train, data.calibration)
-    )
+    data = replace(data, train=data.train.reduced(N_KEPT_FUNCTIONS))
+    train, held_out = (predict_observed(target, posterior, name, part) for part in (data.train, data.calibration))
     sensors = None if target.operator is None else target.transforms[target.operator.input].x
     return collect(data, test, train, held_out, target.transforms.get(name), sensors)
 
@@ -60,10 +51,10 @@ def statistic_data(name: str, data: QuantityData, reference: Array) -> QuantityD
     """A statistic as a quantity: a function of the same points as its field, or numbers in a row."""
     is_function = len(reference) == len(data.test.x)
     x = data.test.x if is_function else np.arange(1.0, len(reference) + 1)[:, None]
-    nothing = Readings(np.empty((0, x.shape[1])), np.empty((0, 1)))
+    nothing = no_observations(x.shape[1])
     return QuantityData(
         train=nothing,
-        test=Readings(x, reference),
+        test=PointObservations(x, reference),
         reference=reference,
         splits=data.splits if is_function else {"id": np.ones(len(x), dtype=bool)},
         calibration=nothing,
@@ -77,8 +68,6 @@ def statistic_data(name: str, data: QuantityData, reference: Array) -> QuantityD
 def validation_nll(target: Target, posterior: Posterior, dataset: Dataset) -> float | None:
     """Mean negative log-likelihood of the validation observations, over quantities; None without any."""
     held = {name: data.validation for name, data in dataset.items() if len(data.validation)}
-    found = {
-        name: predict(target, posterior, name, part.x, part.is_clean_output, part.inputs) for name, part in held.items()
-    }
+    found = {name: predict_observed(target, posterior, name, part) for name, part in held.items()}
     scores = [metrics.nll(item.mean, item.std, held[name].y) for name, item in found.items()]
     return float(np.mean(scores)) if scores else None

@@ -13,7 +13,7 @@ import numpy as np
 from sciuq_runner import files, layout
 from sciuq_runner.errors import ConfigError, first_line
 from sciuq_runner.evaluation.results import PredictedObservations, Result
-from sciuq_runner.physics.problem import Array
+from sciuq_runner.physics.observations import Array, read_stored
 from sciuq_runner.predict.calibrated_distributions import read_calibrations
 from sciuq_runner.predict.scaled_residual import Standard
 
@@ -22,10 +22,6 @@ QUANTITY_ARRAYS = ("x", "mean", "aleatoric_std", "epistemic_std", "noise_mean", 
 
 OPTIONAL_ARRAYS = ("noise_reference", "inputs", "sensors", "units")
 """Arrays that not every quantity has."""
-
-OBSERVATION_ARRAYS = ("x", "y", "mean", "std")
-OBSERVATION_DEFAULTS = {"copies": 1, "random": 0}
-"""What observations are unless a file says otherwise: those of earlier versions do not."""
 
 
 def write_results(folder: Path, results: Mapping[str, Result]) -> None:
@@ -60,8 +56,8 @@ def to_arrays(result: Result) -> dict[str, Array]:
     optional = {name: getattr(result, name) for name in OPTIONAL_ARRAYS}
     found |= {name: values for name, values in optional.items() if values is not None}
     for name, part in (("train", result.train), ("calibration", result.calibration)):
-        names = (*OBSERVATION_ARRAYS, *OBSERVATION_DEFAULTS)
-        found |= {f"{name}_{key}": np.asarray(getattr(part, key)) for key in names}
+        parts = {**part.observations.stored(), "mean": part.mean, "std": part.std}
+        found |= {f"{name}_{key}": values for key, values in parts.items()}
     found |= {f"split_{split}": mask for split, mask in result.splits.items()}
     for prefix, standard in result.calibrated.items():
         found[f"{prefix}mean"] = result.mean + result.std * standard.mean
@@ -73,10 +69,8 @@ def from_arrays(arrays: Mapping[str, Array], prefix: str, standards: Mapping[str
     """The result of the quantity whose arrays begin with ``prefix``."""
 
     def observations(name: str) -> PredictedObservations:
-        x, y, mean, std = (arrays[f"{prefix}{name}_{part}"] for part in OBSERVATION_ARRAYS)
-        kinds = OBSERVATION_DEFAULTS.items()
-        copies, random = (arrays.get(f"{prefix}{name}_{part}", default) for part, default in kinds)
-        return PredictedObservations(x, y, mean, std, int(copies), bool(random))
+        own = f"{prefix}{name}_"
+        return PredictedObservations(read_stored(arrays, own), arrays[f"{own}mean"], arrays[f"{own}std"])
 
     masks = f"{prefix}split_"
     required: dict[str, Any] = {name: arrays[f"{prefix}{name}"] for name in QUANTITY_ARRAYS}

@@ -8,60 +8,50 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sciuq_runner.calibration.base import Calibrator
-from sciuq_runner.physics.problem import Array, QuantityData, Readings
+from sciuq_runner.physics.observations import no_observations
+from sciuq_runner.physics.problem import Array, Observations, OperatorPairs, QuantityData
 from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.predict.predictive import Predictive
 from sciuq_runner.predict.scaled_residual import Standard
 
-NO_SPREAD = 1e-9  # spread of residuals at a point, relative to the largest, that is rounding alone
-
 
 @dataclass(frozen=True)
 class PredictedObservations:
-    """Observations ``y[N, D_q]`` at ``x[N, D]`` with the prediction there."""
+    """Observations with the prediction of them, both ``[N, D_q]``."""
 
-    x: Array
-    y: Array
+    observations: Observations
     mean: Array
     std: Array
-    copies: int = 1  # rows of every observation
-    random: bool = False  # whether columns are realisations
 
     @classmethod
-    def of(cls, readings: Readings, found: Predictive) -> PredictedObservations:
-        return cls(readings.x, readings.y, found.mean, found.std, readings.copies, readings.random)
+    def of(cls, observations: Observations, found: Predictive) -> PredictedObservations:
+        return cls(observations, found.mean, found.std)
 
     @classmethod
     def none(cls, dimensions: int) -> PredictedObservations:
         """No observations of a quantity that depends on so many coordinates."""
-        empty = np.empty((0, 1))
-        return cls(np.empty((0, dimensions)), empty, empty, empty)
+        return cls(no_observations(dimensions), np.empty((0, 1)), np.empty((0, 1)))
 
     def __len__(self) -> int:
-        return len(self.x)
+        return len(self.observations)
+
+    @property
+    def x(self) -> Array:
+        return self.observations.x
+
+    @property
+    def y(self) -> Array:
+        return self.observations.y
+
+    @property
+    def random(self) -> bool:
+        """Whether columns are realisations."""
+        return self.observations.columns_are_functions
 
     @property
     def residuals(self) -> Array:
-        """Scaled residuals, one row for every observation, the mean over its copies, or for every realisation.
-
-        Where a random field is known, as at a boundary, all realisations have the same residual: one number over and
-        over, which calibrators would take for a part of the distribution. Such points are left out.
-        """
-        rows: Array = (self.y - self.mean) / self.std
-        if self.random:
-            found: Array = rows[varies(rows)].T
-        else:
-            found = rows.reshape(self.copies, -1, rows.shape[1]).mean(0)
-        return found
-
-
-def varies(rows: Array) -> Array:
-    """Which of the rows ``[N, R]`` differ between columns, beyond rounding; all where there are none to compare."""
-    if rows.shape[1] < 2:
-        return np.ones(len(rows), dtype=bool)
-    spread = np.ptp(rows, axis=1)
-    found: Array = ~(spread < NO_SPREAD * spread.max(initial=0.0))  # not a number stays, for calibrators to refuse
-    return found
+        """Scaled residuals, one row for every observation or realisation."""
+        return self.observations.scaled_residuals(self.mean, self.std)
 
 
 @dataclass(frozen=True)
@@ -127,6 +117,7 @@ def collect(
     sensors: Array | None = None,
 ) -> Result:
     """Join the data of a quantity and the predictions at its points."""
+    inputs = data.test.inputs if isinstance(data.test, OperatorPairs) else None
     return Result(
         data.coordinates,
         data.test.x,
@@ -143,7 +134,7 @@ def collect(
         PredictedObservations.of(data.calibration, calibration),
         {},
         data.statistic_of,
-        data.test.inputs,
-        None if data.test.inputs is None else sensors,
+        inputs,
+        None if inputs is None else sensors,
         None if transform is None or transform.log else np.hstack(transform.at(data.test.x)),
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sciuq_runner.evaluation.results import PredictedObservations, Result
-from sciuq_runner.physics.problem import Array
+from sciuq_runner.physics.observations import Array, PointObservations
 
 SAME_POINT = 1e-9  # distance, relative to the extent of the grid
 
@@ -63,7 +63,8 @@ def section(result: Result, mask: Array, dimensions: int) -> Result | None:
 
     def within(part: PredictedObservations) -> PredictedObservations:
         here = (np.abs(part.x[:, fixed] - point) <= SAME_POINT * extent).all(1)
-        return PredictedObservations(part.x[here][:, along], part.y[here], part.mean[here], part.std[here])
+        seen = PointObservations(part.x[here][:, along], part.y[here])
+        return PredictedObservations(seen, part.mean[here], part.std[here])
 
     names = ("mean", "aleatoric_std", "epistemic_std", "noise_mean", "noise_spread", "reference", "test_y")
     return replace(

@@ -15,12 +15,12 @@ from sciuq_runner.physics.problem import Array
 
 log = logging.getLogger(__name__)
 
-VARIABLE = "SCIUQ_CACHE"
+CACHE_VARIABLE = "SCIUQ_CACHE"
 
 
 def cache_folder() -> Path:
     """Where arrays are kept: named by the environment variable ``SCIUQ_CACHE``, or the person's own cache folder."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(CACHE_VARIABLE)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(named) if named else Path(base) / "sciuq_runner"
 

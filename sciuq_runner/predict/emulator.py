@@ -18,7 +18,7 @@ from scipy.interpolate import RBFInterpolator
 
 from sciuq_runner import files, layout
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.methods.base import read_posterior
+from sciuq_runner.methods.posterior import read_posterior
 from sciuq_runner.models.base import Model
 from sciuq_runner.models.operators import BoundOperatorModel
 from sciuq_runner.physics.problem import Array, Problem

@@ -15,7 +15,7 @@ from torch import Tensor
 from sciuq_runner import files, layout
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
 from sciuq_runner.models.operator_fields import InputFunction
-from sciuq_runner.physics.problem import Array, Dataset, Problem
+from sciuq_runner.physics.problem import Array, Dataset, OperatorPairs, Problem
 from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.seeds import torch_stream
@@ -124,7 +124,9 @@ def make_prior(settings: DetectionSettings, problem: Problem, inputs: Standardis
 def make_detector(settings: DetectionSettings, problem: Problem, target: Target, dataset: Dataset) -> Detector | None:
     """What scores inputs, where an operator is applied to them."""
     operator = target.operator
-    if operator is None or operator.output not in dataset or dataset[operator.output].test.inputs is None:
+    if operator is None or operator.output not in dataset:
+        return None
+    if not isinstance(dataset[operator.output].test, OperatorPairs):
         return None
     inputs, outputs = target.transforms[operator.input], target.transforms.get(operator.output)
     return Detector(settings, problem, inputs, outputs, make_prior(settings, problem, inputs))

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.random_fields import BoundRandomFieldModel
-from sciuq_runner.physics.problem import Array
+from sciuq_runner.physics.problem import Array, Observations, OperatorPairs
 from sciuq_runner.target.density import Target
 
 CPU_CHUNK = 16_000
@@ -82,6 +82,15 @@ NOWHERE = Predictive.of_members(np.empty((1, 0, 1)), np.array(0.0))
 """The prediction at no points."""
 
 
+def predict_observed(target: Target, posterior: Posterior, quantity: str, observed: Observations) -> Predictive:
+    """Predict what was observed: at the same points or of the same functions, with noise where that has noise."""
+    if not isinstance(observed, OperatorPairs):
+        return predict(target, posterior, quantity, observed.x, observed.is_clean)
+    if not len(observed):
+        return NOWHERE
+    return predict_operator(target, posterior, quantity, observed.x, observed.inputs, observed.is_clean)
+
+
 def predict(
     target: Target, posterior: Posterior, quantity: str, x: Array, clean: bool = False, inputs: Array | None = None
 ) -> Predictive:
@@ -96,7 +105,7 @@ def predict(
         return predict_operator(target, posterior, quantity, x, inputs, clean)
 
     def value(theta: Tensor) -> Tensor:
-        return target.model.observe(target.weights(theta), quantity, points)
+        return target.observe(theta, quantity, points)
 
     def noise(theta: Tensor) -> Tensor:
         return target.noise_scale(theta, quantity, points).expand(len(theta), -1, -1)
@@ -133,7 +142,7 @@ def predict_operator(
     per_part = max(1, REALISED // max(1, len(x) * len(scale)))
 
     def operate(part: Tensor) -> list[Array]:
-        found = posterior.chunks(lambda theta: target.observe(theta, quantity, points, part), OPERATED)
+        found = posterior.chunks(lambda theta: target.operate(theta, quantity, points, part), OPERATED)
         values = torch.cat([item.cpu() for item in found]).double()
         spread = variance.expand(len(values), len(x), 1)
         mean, noise = (values, spread) if transform is None else transform.undo(values, x, spread)

@@ -28,6 +28,7 @@ from sciuq_runner.evaluation.recalibration import calibrate_result
 from sciuq_runner.evaluation.result_files import calibrations, write_results
 from sciuq_runner.evaluation.results import Result
 from sciuq_runner.evaluation.split_metrics import evaluate_splits
+from sciuq_runner.methods.compatibility import advice_on_units
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.models.pretraining import Store, pretrain
 from sciuq_runner.physics.problem import Dataset
@@ -92,8 +93,8 @@ def infer(
 ) -> Inference:
     """Train what is trained before inference, sample, and keep the samples."""
     share_threads(target, run.settings.threads)
-    log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
-    for sentence in run.problem.advice(dataset) if run.model.knows_units else ():
+    log.info("%d unknowns, %d readings, on %s.", target.size, target.n_observations, target.device)
+    for sentence in advice_on_units(run.problem, run.model, dataset):
         log.warning(sentence)
     pretrained = pretrain(target.model, store, folder, loop)
     detector = make_detector(run.detection, run.problem, target, dataset)
@@ -176,7 +177,7 @@ def draw(
 def share_threads(target: Target, threads: int | None) -> None:
     """Threads inside the kernels of large targets; those of small ones are too short to share, but not their chains."""
     available = threads or ALL_THREADS
-    small = target.size * target.n_readings < 2_000_000
+    small = target.size * target.n_observations < 2_000_000
     if threads is not None:
         threadpool_limits(threads)  # of numpy and scipy: jobs side by side must not fight
     torch.set_num_threads(1 if small else available)  # the last word: the limit above counts for torch too

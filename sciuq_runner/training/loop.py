@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Generator, Tensor
 
@@ -166,7 +166,8 @@ class NotebookDisplay:
         from IPython.display import HTML, display
 
         self.name, self.total, self.last = name, total, 0.0
-        self.show, self.handle = HTML, display(HTML(self.text(0, {})), display_id=True)
+        self.show: Callable[[str], Any] = HTML
+        self.handle = display(HTML(self.text(0, {})), display_id=True)
 
     def update(self, done: int, numbers: dict[str, float]) -> None:
         now = time.monotonic()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sciuq_runner.evaluation.results import PredictedObservations, Result
+from sciuq_runner.physics.observations import read_stored
 
 SPREAD = 0.3
 
@@ -15,7 +16,8 @@ SPREAD = 0.3
 def observed(x: np.ndarray, seed: int, n_columns: int = 1, **kind: Any) -> PredictedObservations:
     """Observations of zero, with noise, and a prediction that is right."""
     y = SPREAD * np.random.default_rng(seed).standard_normal((len(x), n_columns))
-    return PredictedObservations(x, y, np.zeros((len(x), 1)), np.full((len(x), 1), SPREAD), **kind)
+    observations = read_stored({"x": x, "y": y, **kind})
+    return PredictedObservations(observations, np.zeros((len(x), 1)), np.full((len(x), 1), SPREAD))
 
 
 def result(x: np.ndarray, coordinates: tuple[str, ...], **others: Any) -> Result:

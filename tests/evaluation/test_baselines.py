@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
+from sciuq_runner.problems.darcy import HEAD, LOG_CONDUCTIVITY, Darcy
 from sklearn.linear_model import Ridge
 
 from sciuq_runner.evaluation import baselines
-from sciuq_runner.physics.problem import QuantityData, Readings
+from sciuq_runner.physics.problem import OperatorPairs, QuantityData
 from sciuq_runner.physics.standardisation import Standardisation, mean_rl2e
 from sciuq_runner.predict.predictive import Predictive
 from sciuq_runner.seeds import stream
@@ -19,14 +19,15 @@ PROBLEM = Darcy(n_grid=6, n_terms=20, n_pairs=60, n_test=9, n_validation=8)
 
 
 def parts(problem: Darcy = PROBLEM) -> tuple[QuantityData, Standardisation]:
-    return problem.dataset(stream(0, "data"))[OUTPUT], problem.transforms()[INPUT]
+    return problem.dataset(stream(0, "data"))[HEAD], problem.transforms()[LOG_CONDUCTIVITY]
 
 
-def independent(data: QuantityData, inputs: Standardisation, strength: float, log: bool, asked: Readings) -> np.ndarray:
+def independent(
+    data: QuantityData, inputs: Standardisation, strength: float, log: bool, asked: OperatorPairs
+) -> np.ndarray:
     """Ridge regression of standardised values with the same penalty: relative to the mean square singular value."""
 
-    def standard(part: Readings) -> np.ndarray:
-        assert part.inputs is not None
+    def standard(part: OperatorPairs) -> np.ndarray:
         return (part.inputs - inputs.centre) / inputs.scale
 
     x, y = standard(data.train), np.log(data.train.y.T) if log else data.train.y.T
@@ -77,10 +78,8 @@ def test_heads_read_at_some_cells_are_predicted_at_all():
     assert found.shape == data.reference.shape == (36, 18)
     read = [np.flatnonzero((data.test.x == place).all(1))[0] for place in data.train.x]
     at_read = replace(data.test, x=data.train.x, y=data.test.y[read])
-    expected = baselines.ridge(
-        replace(data, test=at_read, validation=Readings(np.empty((0, 2)), np.empty((0, 1)))), inputs, False
-    )
-    without = baselines.ridge(replace(data, validation=Readings(np.empty((0, 2)), np.empty((0, 1)))), inputs, False)
+    expected = baselines.ridge(replace(data, test=at_read, validation=OperatorPairs.none(2)), inputs, False)
+    without = baselines.ridge(replace(data, validation=OperatorPairs.none(2)), inputs, False)
     np.testing.assert_allclose(without[read], expected, rtol=1e-9)
 
 

@@ -10,6 +10,7 @@ from sciuq_runner.calibration.var import Var
 from sciuq_runner.evaluation import metrics
 from sciuq_runner.evaluation.calibration_size import study_calibration, study_calibrations
 from sciuq_runner.evaluation.results import PredictedObservations, Result
+from sciuq_runner.physics.observations import PointObservations, Realisations, RepeatedObservations
 from sciuq_runner.predict.scaled_residual import UNCALIBRATED, Standard
 
 
@@ -23,12 +24,13 @@ def test_readings_too_few_or_without_a_finite_residual_are_not_studied():
         return study_calibrations({"u": result}, {"var": Var()}, 0)
 
     ones = np.ones_like(x)
-    assert list(studied(PredictedObservations(x, x, 0 * x, ones))) == ["u"]
-    assert studied(PredictedObservations(x, x, 0 * x, ones, random=True)) == {}  # one realisation at six places
-    assert studied(PredictedObservations(x[:2], x[:2], x[:2], ones[:2], copies=2)) == {}  # one reading at two
+    assert list(studied(PredictedObservations(PointObservations(x, x), 0 * x, ones))) == ["u"]
+    assert studied(PredictedObservations(Realisations(x, x), 0 * x, ones)) == {}  # one realisation at six places
+    once = RepeatedObservations(x[:2], x[:2], copies=2)  # one observation at two points
+    assert studied(PredictedObservations(once, x[:2], ones[:2])) == {}
     with np.errstate(divide="ignore", invalid="ignore"):
-        assert studied(PredictedObservations(x, x, 0 * x, 0 * ones)) == {}
-    assert studied(PredictedObservations(x[:0], x[:0], x[:0], x[:0])) == {}
+        assert studied(PredictedObservations(PointObservations(x, x), 0 * x, 0 * ones)) == {}
+    assert studied(PredictedObservations(PointObservations(x[:0], x[:0]), x[:0], x[:0])) == {}
 
 
 def test_the_study_of_sizes_agrees_with_calibration_itself():
@@ -37,7 +39,8 @@ def test_the_study_of_sizes_agrees_with_calibration_itself():
 
     def held(n: int) -> PredictedObservations:
         x = np.linspace(0, 1, n)[:, None]
-        return PredictedObservations(x, rng.standard_normal((n, 1)), np.zeros((n, 1)), np.full((n, 1), 4.0))
+        seen = PointObservations(x, rng.standard_normal((n, 1)))
+        return PredictedObservations(seen, np.zeros((n, 1)), np.full((n, 1), 4.0))
 
     test, train, calibration = held(500), held(30), held(20)
     empty = np.zeros_like(test.x)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sciuq_runner.evaluation.posterior_summaries import learned_parameters
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Parameter
 from tests.devices import elsewhere
 from tests.exact import warped_regression

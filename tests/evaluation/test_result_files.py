@@ -21,13 +21,14 @@ from sciuq_runner.evaluation.result_files import (
     write_results,
 )
 from sciuq_runner.evaluation.results import PredictedObservations, Result
+from sciuq_runner.physics.observations import Observations
 from tests.evaluation.samples import line, observed, operator
 
 
 def assert_same(one: object, other: object) -> None:
     """Dataclasses of arrays that are equal."""
     assert type(one) is type(other)
-    if isinstance(one, Result | PredictedObservations):
+    if isinstance(one, Result | PredictedObservations | Observations):
         for field in fields(one):
             assert_same(getattr(one, field.name), getattr(other, field.name))
     elif isinstance(one, dict):

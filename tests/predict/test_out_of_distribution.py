@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
+from sciuq_runner.problems.darcy import HEAD, LOG_CONDUCTIVITY, Darcy
 from sklearn.metrics import roc_auc_score
 
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
@@ -24,7 +24,7 @@ SPREAD = 0.2
 
 def detector(settings: DetectionSettings | None = None, problem: Darcy = PROBLEM, prior: Any = None) -> Detector:
     units = problem.transforms()
-    return Detector(settings or DetectionSettings(), problem, units[INPUT], units[OUTPUT], prior)
+    return Detector(settings or DetectionSettings(), problem, units[LOG_CONDUCTIVITY], units[HEAD], prior)
 
 
 # How well scores tell two kinds apart
@@ -96,7 +96,7 @@ def test_the_spread_is_in_standardised_units(target):
     """Of the logarithm where that is standardised: a deviation over the mean, to first order."""
     problem = replace(PROBLEM, target=target)
     made, (inputs, x, u) = detector(problem=problem), functions(problem)
-    _, scale = problem.transforms()[OUTPUT].at(x)
+    _, scale = problem.transforms()[HEAD].at(x)
     unit = scale * u if target == "log_u" else scale
     spreads = np.linspace(0.1, 0.8, 8)
     found = made.scores(inputs, x, u, spreads * unit)
@@ -119,10 +119,10 @@ def linear_prior(n_params: int = 4) -> tuple[Any, np.ndarray]:
     matrix = left * np.linspace(1, 3, n_params)
 
     def observe(z: torch.Tensor, name: str, x: torch.Tensor) -> torch.Tensor:
-        assert (name, len(x)) == (INPUT, n)
+        assert (name, len(x)) == (LOG_CONDUCTIVITY, n)
         return (z @ torch.tensor(matrix.T).to(z))[..., None]
 
-    fields = {INPUT: FieldSpec(("x", "y"))}
+    fields = {LOG_CONDUCTIVITY: FieldSpec(("x", "y"))}
     prior = types.SimpleNamespace(problem=types.SimpleNamespace(fields=fields), n_params=n_params, observe=observe)
     return prior, matrix
 
@@ -173,12 +173,12 @@ def test_a_function_has_its_score_whatever_it_is_scored_with():
 
 
 def test_a_prior_is_made_where_one_is_asked_for():
-    units = PROBLEM.transforms()[INPUT]
+    units = PROBLEM.transforms()[LOG_CONDUCTIVITY]
     assert make_prior(DetectionSettings(), PROBLEM, units) is None
     settings = DetectionSettings(prior=GANFP(latent=3, width=8, n_realisations=20))
     prior = make_prior(settings, PROBLEM, units)
     assert isinstance(prior, BoundGenerators)
-    past = prior.past[INPUT]
+    past = prior.past[LOG_CONDUCTIVITY]
     expected = units.apply(PROBLEM.known[0], PROBLEM.grid.points)
     places = [np.flatnonzero((PROBLEM.grid.points == place).all(1))[0] for place in past.x]
     np.testing.assert_allclose(past.y, expected[places, :20])

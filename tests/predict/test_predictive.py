@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Noise
 from sciuq_runner.predict.predictive import Predictive, moments, predict, statistics
 from sciuq_runner.training.loop import Loop

@@ -13,6 +13,7 @@ from sciuq_runner import layout
 from sciuq_runner.config.configuration_hash import COMMIT, RUN_FOLDER
 from sciuq_runner.evaluation.result_files import read_results, write_results
 from sciuq_runner.evaluation.results import PredictedObservations, Result
+from sciuq_runner.physics.observations import PointObservations
 from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.reproduction import paper_markdown
 from sciuq_runner.reproduction.evidence import Evidence
@@ -26,7 +27,8 @@ PLACE = "/somewhere/on/a/machine"
 
 def result() -> Result:
     x = np.linspace(-1, 1, 11)[:, None]
-    std, held = np.full_like(x, 1 / 3), PredictedObservations(x, np.sin(x), np.cos(x), np.full_like(x, 0.1))
+    std, observed = np.full_like(x, 1 / 3), PointObservations(x, np.sin(x))
+    held = PredictedObservations(observed, np.cos(x), np.full_like(x, 0.1))
     everywhere = {"id": np.ones(11, dtype=bool)}
     values = (np.cos(x), std, std, std, std, np.sin(x), np.sin(x))
     return Result(("x",), x, *values, True, None, everywhere, held, held, {})
