@@ -35,12 +35,7 @@ class UserProblem(Description):
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
         if quantity in self.fields:
             return unknowns[quantity](x)
-        equation = self.physics[quantity]
-        fields = {name: unknowns[name].at(x) for name in sorted(equation.fields)}
-        values = {name: x[..., i, None] for i, name in enumerate(equation.coordinates)}
-        values |= {name: getattr(fields[owner], suffix) for name, (owner, suffix) in equation.asked.items()}
-        values |= {name: fields[owner].combine(**factors) for name, (owner, factors) in equation.sums.items()}
-        return equation.expression.evaluate({**values, **unknowns.parameters})
+        return self.physics[quantity].observe(unknowns, x)
 
     @property
     def n_calibration_points(self) -> int:

@@ -15,6 +15,7 @@ from sciuq_runner.physics.expression_names import check_names, derivative_of
 from sciuq_runner.physics.expressions import Expression
 from sciuq_runner.physics.fields import order_of
 from sciuq_runner.physics.problem import FieldSpec, Noise, Parameter, Problem, Unit
+from sciuq_runner.physics.python_equations import PythonEquation, is_python, read_function
 
 from .user_settings import (  # relative: so mypy, which knows this folder by its place in the tree, follows it
     Equation,
@@ -169,21 +170,15 @@ class Description(Problem):
         return entries(self.constants, float, "problem.constants")
 
     @cached_property
-    def physics(self) -> Mapping[str, Equation]:
+    def physics(self) -> Mapping[str, Equation | PythonEquation]:
         """The equations, read."""
+        return {name: self.equation(text, f"problem.equations.{name}") for name, text in self.equations.items()}
+
+    def equation(self, text: Any, label: str) -> Equation | PythonEquation:
+        """One of the equations: an expression, or the name of a Python function."""
         depends = {name: spec.coordinates for name, spec in self.fields.items()}
-        return {
-            name: read_equation(
-                text,
-                self.domain,
-                depends,
-                list(self.scalars),
-                self.numbers,
-                f"problem.equations.{name}",
-                self.equations,
-            )
-            for name, text in self.equations.items()
-        }
+        known = self.domain, depends, list(self.scalars), self.numbers, label
+        return read_function(text, *known) if is_python(text) else read_equation(text, *known, self.equations)
 
     @cached_property
     def quantities(self) -> tuple[str, ...]:
@@ -344,7 +339,7 @@ class Description(Problem):
         """Fields and numbers on which nothing observed depends would stay as unknown as before."""
         equations = [self.physics[name] for name in self.sources if name in self.physics]
         fields = set(self.sources).union(*(item.fields for item in equations))
-        names = fields.union(*(item.expression.names for item in equations))
+        names = fields.union(*(item.names for item in equations))
         for group, declared in (("unknowns", self.fields), ("parameters", self.scalars)):
             for name in declared:
                 if name not in names:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 from pydantic import FiniteFloat
+from torch import Tensor
 
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.physics.data_files import LARGEST_NUMBER
@@ -17,7 +18,7 @@ from sciuq_runner.physics.derivative_sums import combined
 from sciuq_runner.physics.expression_names import check_name, check_names, derivative_of
 from sciuq_runner.physics.expression_parser import parse
 from sciuq_runner.physics.expressions import Expression
-from sciuq_runner.physics.fields import FIELD_VALUE
+from sciuq_runner.physics.fields import FIELD_VALUE, Unknowns
 from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Parameter, Unit
 from sciuq_runner.schema import Count, Positive, check, construct
 
@@ -107,10 +108,14 @@ class NoiseSettings:
 
 @dataclass(frozen=True)
 class UnitSettings:
-    """``units:`` of a coordinate or a field; a plain number is the scale. See :class:`Unit`."""
+    """``units:`` of a coordinate or a field; a plain number is the scale. See :class:`Unit`.
+
+    ``name`` is what people call it (K, m/s): labels of predictions have it, nothing is computed with it.
+    """
 
     scale: Annotated[float, Interval(ge=1e-12, le=1e12)] = 1.0
     offset: Annotated[float, Interval(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)] = 0.0
+    name: str = ""
 
 
 FAMILY = ("kind", "scale", "family", "degrees_of_freedom")
@@ -183,8 +188,21 @@ class Equation:
     sums: Mapping[str, tuple[str, Mapping[str, float]]]
 
     @property
-    def fields(self) -> set[str]:
+    def fields(self) -> Set[str]:
         return {owner for owner, _ in (*self.asked.values(), *self.sums.values())}
+
+    @property
+    def names(self) -> Set[str]:
+        """All that stands in the expression."""
+        return set(self.expression.names)
+
+    def observe(self, unknowns: Unknowns, x: Tensor) -> Tensor:
+        """Its value at the points ``x[N, D]``, ``[M, N, 1]``."""
+        fields = {name: unknowns[name].at(x) for name in sorted(self.fields)}
+        values = {name: x[..., i, None] for i, name in enumerate(self.coordinates)}
+        values |= {name: getattr(fields[owner], suffix) for name, (owner, suffix) in self.asked.items()}
+        values |= {name: fields[owner].combine(**factors) for name, (owner, factors) in self.sums.items()}
+        return self.expression.evaluate({**values, **unknowns.parameters})
 
 
 TEST_SETTINGS = ("file", "columns", "at", "repeat")

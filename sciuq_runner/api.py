@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,8 +82,12 @@ def run(
     return Run(make_run(problem, named, overrides, folder, trust, config_dir, progress))
 
 
-def load(run: str | Path) -> Run:
+def load(run: str | Path, functions: Mapping[str, Callable[..., Any]] | None = None) -> Run:
     """A finished run, by its folder or its id in MLflow.
+
+    Args:
+        run: the folder, or the id.
+        functions: the Python functions among the equations of its problem, by name; to predict with them.
 
     Example:
         >>> import sciuq_runner as sq
@@ -93,7 +97,12 @@ def load(run: str | Path) -> Run:
     """
     from sciuq_runner.runs.finding import find_run
 
-    return Run(find_run(str(run)))
+    found = Run(find_run(str(run)))
+    if functions:
+        from sciuq_runner.config.problem_mapping import give_functions
+
+        give_functions(functions, found.metrics["config"]["problem"].get("equations") or {})
+    return found
 
 
 def sweep(
@@ -218,7 +227,10 @@ class Run:
         kind (``"calibration"``); the first unless given."""
         from sciuq_runner.evaluation.plots import pick_figure
 
-        return self._figures[next(iter(self._figures)) if name is None else pick_figure(self._figures, name)]()
+        chosen = next(iter(self._figures)) if name is None else pick_figure(self._figures, name)
+        figure: Figure = self._figures[chosen]()
+        vars(figure)["_repr_png_"] = partial(_png, figure)  # so do notebooks show it, without pyplot
+        return figure
 
     @property
     def figures(self) -> list[str]:
@@ -246,13 +258,10 @@ class Run:
     def _repr_html_(self) -> str:
         """The first figure and the table of metrics, for notebooks."""
         import base64
-        import io
 
         picture = ""
         if self._figures:
-            buffer = io.BytesIO()
-            self.plot().savefig(buffer, format="png", bbox_inches="tight")
-            encoded = base64.b64encode(buffer.getvalue()).decode()
+            encoded = base64.b64encode(_png(self.plot())).decode()
             picture = f'<img alt="figure" style="max-width: 100%" src="data:image/png;base64,{encoded}">'
         warned = "".join(f"<p>Warning: {html.escape(text)}</p>" for text in self.warnings)
         return f"{picture}{self.table().to_html(float_format='{:.3g}'.format, na_rep='')}{warned}"
@@ -292,3 +301,12 @@ class Run:
         units = self.metrics["config"]["problem"].get("units") or {}
         for name, unit in units.items():
             yield name, str(unit.get("name", "")) if isinstance(unit, Mapping) else ""
+
+
+def _png(figure: Figure) -> bytes:
+    """A figure as an image."""
+    import io
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", bbox_inches="tight")
+    return buffer.getvalue()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from sciuq_runner.files import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-PROBLEM = "problem.yaml"
+PROBLEM_FILE = "problem.yaml"
 
 
 def write_problem(problem: Mapping[str, Any], folder: Path) -> Path:
@@ -24,7 +24,7 @@ def write_problem(problem: Mapping[str, Any], folder: Path) -> Path:
     ``file:`` of an observed or tested quantity may be a pandas data frame, an xarray object, a mapping of arrays by
     column, or an array ``[N, D + 1]`` with the coordinates and the quantity as columns.
     """
-    plain = _plain(problem, "problem")
+    plain = _plain(_with_functions(problem), "problem")
     for group in ("observed", "test"):
         for name, entry in (problem.get(group) or {}).items():
             data = entry.get("file") if isinstance(entry, Mapping) else None
@@ -36,9 +36,35 @@ def write_problem(problem: Mapping[str, Any], folder: Path) -> Path:
             write_atomically(path, lambda target, table=table: table.to_csv(target, index=False))  # type: ignore[misc]
             plain[group][name]["file"] = path.name
     text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    path = folder / PROBLEM
+    path = folder / PROBLEM_FILE
     write_atomically(path, lambda target: target.write_text(text, encoding="utf-8"))
     return path
+
+
+def has_functions(problem: Any) -> bool:
+    """Whether an equation is a Python function, which other processes do not have."""
+    return isinstance(problem, Mapping) and any(map(callable, (problem.get("equations") or {}).values()))
+
+
+def give_functions(functions: Mapping[str, Callable[..., Any]], equations: Mapping[str, Any]) -> None:
+    """Make the functions known by which ``equations`` of an earlier process are named."""
+    from sciuq_runner.physics.python_equations import is_python, register
+
+    for name, function in functions.items():
+        if not is_python(equations.get(name)):
+            raise ConfigError(f"functions: {name} is not an equation of this run that was a Python function.")
+        if register(name, function) != equations[name]:
+            raise ConfigError(f"functions: {name} is another function than the one that the run was made with.")
+
+
+def _with_functions(problem: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same problem with texts that stand for its Python functions."""
+    if not has_functions(problem):
+        return problem
+    from sciuq_runner.physics.python_equations import register
+
+    entries = problem["equations"].items()
+    return {**problem, "equations": {name: register(name, e) if callable(e) else e for name, e in entries}}
 
 
 def _columns(problem: Mapping[str, Any], quantity: str, entry: Mapping[str, Any]) -> list[str]:

@@ -109,10 +109,15 @@ def display(progress: bool) -> Display:
     """A bar in a notebook or a terminal; lines in the log elsewhere."""
     if not progress:
         return Silent()
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if type(shell).__name__ == "ZMQInteractiveShell":
+    if in_notebook():
         return NotebookDisplay()
     return BarDisplay() if sys.stdout.isatty() else LogDisplay()
+
+
+def in_notebook() -> bool:
+    """Whether a notebook's kernel is running this."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 @contextmanager

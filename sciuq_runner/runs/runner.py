@@ -37,7 +37,7 @@ from sciuq_runner.training.loop import Loop
 
 log = logging.getLogger(__name__)
 
-CHOICES = ("problem", "model", "method", "calibration", "fidelity")
+NAMING_GROUPS = ("problem", "model", "method", "calibration", "fidelity")
 """The groups of the configuration whose choice names a run."""
 
 
@@ -67,7 +67,7 @@ def get_ready(
     ``choices`` are the groups as Hydra chose them, ``overrides`` what the person gave.
     """
     setup = build(config)
-    named = {key: str(choices.get(key)) for key in CHOICES}
+    named = {key: str(choices.get(key)) for key in NAMING_GROUPS}
     named["calibration"] = ",".join(setup.calibrators) or "none"  # Hydra does not name a list of choices
     dataset, target = prepare_checked(setup, share)
     data = digests(setup.problem.data_files)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sciuq_runner import files, layout
 from sciuq_runner.config.compose import override_text
 from sciuq_runner.config.problem_files import adopt_files, refuse_bombs
+from sciuq_runner.config.problem_mapping import has_functions
 from sciuq_runner.config.uris import take_credentials
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.runs.library import allow, display, override_texts, problem_in, undisturbed
@@ -41,6 +42,11 @@ def make_sweep(
     """Run a sweep as :func:`sciuq_runner.sweep` describes it."""
     import pandas as pd
 
+    if has_functions(problem) and settings.get("sweep", "basic") != "basic":
+        raise ConfigError(
+            f"sweep={settings['sweep']} runs jobs in other processes, which do not have the Python functions of "
+            "problem.equations: write them as expressions, or leave sweep out."
+        )
     varied = {key: values_of(key, value) for key, value in grid.items()}
     rows: list[Row] = []
     with undisturbed(), problem_in(problem, folder, "sweep") as (name, own):
