@@ -9,14 +9,14 @@ GROUPS = (
     "model",
     "method",
     "calibration",
+    "detection",
     "fidelity",
     "tracking",
-    "technique",
-    "architecture",
     "experiment",
     "sweep",
     "search",
 )
+"""In the order of the pipeline: every folder of ``conf`` but those that nobody chooses from."""
 
 EXAMPLES = """\
 Examples:

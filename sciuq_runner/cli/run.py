@@ -50,8 +50,9 @@ def _early(arguments: list[str]) -> argparse.Namespace:
 
 def run(arguments: list[str]) -> int:
     """Check the command line, then hand over to Hydra; returns the exit status."""
-    from sciuq_runner.config.compose import carried_variables, register_resolvers
+    from sciuq_runner.config.compose import carried_variables
     from sciuq_runner.config.problem_files import adopt_files
+    from sciuq_runner.config.resolvers import register_resolvers
     from sciuq_runner.config.uris import take_credentials
     from sciuq_runner.locks import held
 
@@ -95,7 +96,7 @@ def named_folder(overrides: Sequence[str]) -> Path | None:
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """What Hydra will read, and the arguments in the order that it understands: flags first."""
-    from hydra._internal.utils import get_args_parser
+    from sciuq_runner.config.hydra_internals import get_args_parser
 
     def refuse(message: str) -> NoReturn:
         raise ConfigError(f"the command line is not understood: {message}; sciuq-run --help shows what there is.")

@@ -48,7 +48,7 @@ def _calibrate(arguments: Sequence[str]) -> None:
 
     from sciuq_runner import files
     from sciuq_runner.config.build import CalibrationSettings, build_calibrators
-    from sciuq_runner.config.compose import compose, plain, register_resolvers
+    from sciuq_runner.config.compose import compose, plain
     from sciuq_runner.config.environment import trusted
     from sciuq_runner.evaluation.results import (
         calibrations,
@@ -64,7 +64,6 @@ def _calibrate(arguments: Sequence[str]) -> None:
     from sciuq_runner.schema import construct
     from sciuq_runner.tracking.existing import log_recalibration
 
-    register_resolvers()
     wrong = [item for item in options.settings if not item.startswith(("calibration=", "calibration."))]
     if wrong:
         raise ConfigError(

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from sciuq_runner.config import choices
-from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.config.configuration_hash import BOOKKEEPING, configuration_hash
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.schema import locate
@@ -16,6 +16,8 @@ from sciuq_runner.sweeps.expansion import expand
 from sciuq_runner.tracking.flat import MAX_PARAM, flatten_params
 
 GROUP = "experiment/paper"
+OWN_GROUPS = ("technique", "architecture")
+"""Groups inside that of the presets, which choose several settings at once."""
 FIDELITIES = ("smoke", "quick", "paper")
 ORDER = (  # that of the paper; a job that several share belongs to the first
     "function_known",
@@ -57,7 +59,8 @@ class Job:
 
     def arguments(self, seed: int) -> list[str]:
         """The command line of ``sciuq-run`` for one seed."""
-        return [f"experiment=paper/{self.preset}", *self.choices, f"fidelity={self.fidelity}", f"seed={seed}"]
+        choices = [f"{GROUP}/{text}" if text.startswith(OWN_GROUPS) else text for text in self.choices]
+        return [f"experiment=paper/{self.preset}", *choices, f"fidelity={self.fidelity}", f"seed={seed}"]
 
     def hash(self, seed: int) -> str:
         """The hash of the configuration that the command line above composes to."""
@@ -125,11 +128,10 @@ def check_names(names: Iterable[str]) -> list[str]:
 @cache
 def jobs_of(preset: str, fidelity: str) -> tuple[Job, ...]:
     """The jobs of one preset."""
-    register_resolvers()
     fixed = [f"experiment=paper/{preset}", f"fidelity={fidelity}", "seed=0"]
     found = []
     for overrides in expand(fixed, None):
-        choices = tuple(text for text in overrides if text not in fixed)
+        choices = tuple(text.removeprefix(f"{GROUP}/") for text in overrides if text not in fixed)
         found.append(Job(preset, choices, plain(compose(overrides, None))))
     return tuple(found)
 

@@ -15,7 +15,8 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 
 from sciuq_runner.config.build import Run, assemble
-from sciuq_runner.config.compose import plain, register_resolvers
+from sciuq_runner.config.compose import plain
+from sciuq_runner.config.resolvers import register_resolvers
 from sciuq_runner.runs.console import make_display, print_summary
 from sciuq_runner.physics.data_files import digests
 from sciuq_runner.config.environment import PARENT_VARIABLE, RESUME_VARIABLE, trusted

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sciuq_runner.config.compose import explain, hydra_settings, parse_overrides
+from sciuq_runner.config.compose import hydra_settings, mistake, parse_overrides
 from sciuq_runner.errors import ConfigError
 
 
 def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
     """The overrides of every job of a sweep; of one to check, where they are chosen as it goes."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.errors import HydraException
+
+    from sciuq_runner.config.hydra_internals import BasicSweeper
 
     parsed = parse_overrides(overrides)
     shared = hydra_settings(overrides, config_dir)
@@ -30,5 +31,5 @@ def expand(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
     except HydraException as error:
         if "does not support sweep type" in str(error):
             raise ConfigError("interval(…) is for a search: add search=optuna, or list values.") from error
-        raise ConfigError(explain(error, overrides, config_dir)) from error
+        raise mistake(error, overrides, config_dir) from error
     return [list(job) for batch in batches for job in batch]

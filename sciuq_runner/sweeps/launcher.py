@@ -59,13 +59,16 @@ class Launcher:
 
 def open_launcher(parsed: argparse.Namespace, folder: Path) -> Launcher:
     """Compose what all jobs share, and make the launcher."""
-    from hydra._internal.callbacks import Callbacks
-    from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
-    from hydra._internal.hydra import Hydra
-    from hydra._internal.utils import create_config_search_path
     from hydra.core.config_search_path import SearchPathQuery
     from hydra.core.plugins import Plugins
     from hydra.types import HydraContext, RunMode
+
+    from sciuq_runner.config.hydra_internals import (
+        Callbacks,
+        ConfigSearchPathImpl,
+        Hydra,
+        create_config_search_path,
+    )
 
     path = create_config_search_path("pkg://sciuq_runner.conf")
     assert isinstance(path, ConfigSearchPathImpl)
