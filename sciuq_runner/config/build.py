@@ -91,6 +91,7 @@ class Run:
     detection: DetectionSettings
     settings: Settings
     config: Mapping[str, Any]
+    changed_terms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by tuned files, beside model and method
 
 
 def assemble(config: Mapping[str, Any]) -> Run:

@@ -29,13 +29,17 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
     if config_dir is not None:
         refuse_folder(Path(config_dir))
     extra = [f"hydra.searchpath=[{quote(f'file://{Path(config_dir).resolve()}')}]"] if config_dir else []
+    shared = GlobalHydra.instance()
+    before = shared.hydra  # that of a job at work in this process
     try:
+        shared.clear()
         with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
             return hydra_compose("config", [*overrides, *extra], return_hydra_config=with_hydra)
     except Exception as error:  # only configuration is at work here: whatever fails is a mistake in it
         raise mistake(error, overrides, config_dir) from error
     finally:
-        GlobalHydra.instance().clear()
+        shared.clear()
+        shared.hydra = before
 
 
 def mistake(error: Exception, overrides: Sequence[str], config_dir: str | None) -> ConfigError:

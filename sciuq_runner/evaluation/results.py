@@ -24,11 +24,12 @@ from sciuq_runner.seeds import stream
 
 DEFAULT_MODEL = "bnn"  # goes without saying in titles and names
 
-INTERRUPTED = "interrupted"
+INTERRUPTED, CHANGED_TERMS = "interrupted", "changed_terms"
 NOT_QUANTITIES = (
     *("noise", "parameters", "diagnostics", "pretraining", "baselines", "detection", "cost", "config"),
     "calibration_size",
     INTERRUPTED,  # whether the run was stopped early: its results are not those of all steps
+    CHANGED_TERMS,  # settings of the problem that are others for this method or model
 )
 """What ``metrics.json`` holds beside the quantities."""
 

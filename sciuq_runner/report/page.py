@@ -122,6 +122,7 @@ def section_html(number: int, section: Section) -> Html:
         tag("h2", section.title),
         tag("p", f"The same in all rows: {shared(section)}.", class_="soft") if section.same else "",
         *[table_html(section.only(table), table) for table in section.tables],
+        *[tag("p", note) for note in section.notes],
         chart_html(section),
         *figures_html(section),
         id=f"section-{number}",
@@ -257,6 +258,7 @@ def markdown(report: Report) -> str:
             parts.append(f"The same in all rows: {plain(shared(section))}.")
         for table in section.tables:
             parts += [f"### {plain(title_of(table))}", table_markdown(section.only(table), table)]
+        parts += [plain(note) for note in section.notes]
         found = points(section)
         front = pareto([(point.cost, point.error) for point in found])
         if len(found) > 1:

@@ -14,9 +14,10 @@ from typing import Any
 
 from sciuq_runner import layout
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuration_hash
+from sciuq_runner.config.equal_terms import describe_changes
 from sciuq_runner.config.uris import hide_password, server_of
 from sciuq_runner.errors import ConfigError, first_line, nearest
-from sciuq_runner.evaluation.results import INTERRUPTED
+from sciuq_runner.evaluation.results import CHANGED_TERMS, INTERRUPTED
 from sciuq_runner.files import read_json
 from sciuq_runner.tracking.existing import existing_store
 from sciuq_runner.tracking.flat import MAX_PARAM, flatten_metrics, flatten_params
@@ -99,6 +100,7 @@ def read_folder(folder: Path) -> Run:
         params = {key: str(value)[:MAX_PARAM] for key, value in flatten_params(config, choices).items()}
         metrics = flatten_metrics(content)
         stopped = bool(content.get(INTERRUPTED))
+        changed = {CHANGED_TERMS: describe_changes(content[CHANGED_TERMS])} if content.get(CHANGED_TERMS) else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(
             f"--runs: {path} is not the metrics.json of a run ({reason(error)}): remove that folder, or run it again."
@@ -106,7 +108,7 @@ def read_folder(folder: Path) -> Run:
     parts = (params.get("problem"), params.get("problem.case"), params.get("method"), f"seed {params.get('seed', '?')}")
     name = " ".join(part for part in parts if part)
     status = "KILLED" if stopped else FINISHED
-    tags, started = {TAG: configuration_hash(config)}, path.stat().st_mtime
+    tags, started = {TAG: configuration_hash(config), **changed}, path.stat().st_mtime
     if (folder / layout.TRACKING).is_file():
         record = read_record(folder)
         tags, started = {**record.tags, **tags}, min(record.started / 1000, started)  # written before its results

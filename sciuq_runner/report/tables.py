@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
+from sciuq_runner.evaluation.results import CHANGED_TERMS, NOT_QUANTITIES
 from sciuq_runner.report.runs import FINISHED, Run
 
 CHOICES = {  # and the parameters that hold them
@@ -87,6 +87,11 @@ class Row:
     runs: Sequence[Run]
     cells: Mapping[str, Cell]
 
+    @property
+    def changed_terms(self) -> str:
+        """What was changed of the problem for this row, as a sentence; empty where nothing was."""
+        return next((run.tags[CHANGED_TERMS] for run in self.runs if run.tags.get(CHANGED_TERMS)), "")
+
 
 @dataclass(frozen=True)
 class Section:
@@ -106,6 +111,11 @@ class Section:
         """One table of the section, with the rows that have values in it."""
         rows = [row for row in self.rows if any(f"{table}/{name}" in row.cells for name in self.tables[table])]
         return replace(self, rows=rows, tables={table: self.tables[table]})
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for every row that is not on equal terms with the others."""
+        return [f"{row.name}: {row.changed_terms}" for row in self.rows if row.changed_terms]
 
     @property
     def headline(self) -> str:

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from sciuq_runner import files
 from sciuq_runner.evaluation import metrics
 from sciuq_runner.config.build import CalibrationSettings, Run, prepare
+from sciuq_runner.config.equal_terms import describe_changes
 from sciuq_runner.training.autodiff import workers
 from sciuq_runner.evaluation.baselines import baselines
 from sciuq_runner.calibration.base import Calibrator
@@ -35,7 +36,7 @@ from sciuq_runner.methods.gp import GP
 from sciuq_runner.predict.predictive import NOWHERE, Predictive, predict, predict_statistics, statistics
 from sciuq_runner.models.pretraining import Store, pretrain, read_prior
 from sciuq_runner.physics.problem import Array, Dataset, Parameter, QuantityData, Readings
-from sciuq_runner.evaluation.results import INTERRUPTED, Result, calibrations, collect, study_calibrations, title_of, write_panels, write_results
+from sciuq_runner.evaluation.results import CHANGED_TERMS, INTERRUPTED, Result, calibrations, collect, study_calibrations, title_of, write_panels, write_results
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target.density import Target
 
@@ -63,6 +64,8 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_readings, target.device)
     for sentence in run.problem.advice(dataset) if run.model.knows_units else ():
         log.warning(sentence)
+    if run.changed_terms:
+        log.warning("%s", describe_changes(run.changed_terms))
 
     store = store or Store(folder / layout.PRETRAINED)
     pretrained = pretrain(target.model, store, folder, loop)
@@ -104,6 +107,7 @@ def execute(run: Run, folder: Path, loop: Loop, choices: Mapping[str, str], stor
         "calibration_size": study_calibrations(found, run.calibrators, settings.seed),
         **({"baselines": compare(target, dataset, predictives), "detection": detection} if detector else {}),
         "cost": cost,
+        **({CHANGED_TERMS: run.changed_terms} if run.changed_terms else {}),
         "config": {"choices": dict(choices), **{k: v for k, v in run.config.items() if k != "tracking"}},
     }
     for name, (mean, std) in gold.items():

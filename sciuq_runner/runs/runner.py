@@ -16,6 +16,8 @@ from hydra.core.hydra_config import HydraConfig
 
 from sciuq_runner.config.build import Run, assemble
 from sciuq_runner.config.compose import plain
+from sciuq_runner.config.equal_terms import changed_terms, describe_changes
+from sciuq_runner.evaluation.results import CHANGED_TERMS
 from sciuq_runner.config.resolvers import register_resolvers
 from sciuq_runner.runs.console import make_display, print_summary
 from sciuq_runner.physics.data_files import digests
@@ -57,6 +59,9 @@ def perform(cfg: Any) -> tuple[int, float | None]:
         sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
         data = digests(built.problem.data_files)
         overrides = original(job.overrides.task, config)
+        paths = [text for text in job.overrides.hydra if text.lstrip("+").startswith("hydra.searchpath=")]
+        changed = changed_terms(config, choices, [*paths, *job.overrides.task], sources[0] if sources else None)
+        built = replace(built, changed_terms=changed)
         origin = Origin(overrides, sources[0] if sources else None, data=data, digest=digest(config, data))
         return work(built, folder, choices, tracker, origin)
     except ConfigError as error:
@@ -70,7 +75,8 @@ def work(
     """Do the run under the eyes of MLflow and of the person at the terminal: exit status and validation score."""
     loop = Loop(make_display(), folder / layout.CHECKPOINT, built.settings.checkpoint_interval)
     status: Status = "FAILED"
-    record = describe(built.config, choices, folder, program())
+    about = {CHANGED_TERMS: describe_changes(built.changed_terms)} if built.changed_terms else {}
+    record = describe(built.config, choices, folder, program() | about)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
     known = earlier.mlflow_run if earlier is not None else None
     remove_partial(folder)
