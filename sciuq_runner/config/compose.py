@@ -124,5 +124,3 @@ def hydra_settings(overrides: Sequence[str], config_dir: str | None) -> DictConf
     refuse_code(cfg, overrides)  # before an interpolation, or a launcher, makes anything of it
     HydraConfig.instance().set_config(cfg)  # for interpolations such as ${hydra:runtime.choices.problem}
     return cfg
-
-

@@ -44,7 +44,7 @@ class DEns(Method):
     trains_members: ClassVar[bool] = True
 
     n_members: Count = 10
-    n_steps: Count = 20_000
+    n_steps: Count = 10_000
     learning_rate: Positive = 1e-3
     final_rate: Positive | None = None
     weight_decay: NonNegative | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from sciuq_runner.errors import RunError
 from sciuq_runner.models.base import BoundAdversarialModel, Prior
 from sciuq_runner.models.gan_fp import GeneratorSettings, Physics, Samples
-from sciuq_runner.models.gan_training import Game
+from sciuq_runner.models.gan_training import Adversarial, Game
 from sciuq_runner.models.pretraining import keep_good
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
 from sciuq_runner.physics.problem import Array, History, Noise, Problem, Readings
@@ -32,7 +32,8 @@ class PIGAN(GeneratorSettings, RandomFieldModel):
     of z.
     """
 
-    n_draws: Count = 500
+    gan: Adversarial = field(default_factory=lambda: Adversarial(n_steps=3000, energy=2.0, averaging=0.9))
+    n_draws: Count = 2000
 
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None

@@ -18,6 +18,8 @@ from sciuq_runner.tracking.flat import MAX_PARAM, flatten_params
 GROUP = "experiment/paper"
 OWN_GROUPS = ("technique", "architecture")
 """Groups inside that of the presets, which choose several settings at once."""
+BEFORE = {"problem.mirror": "False", "model.n_starts": "1"}
+"""What runs did before these settings existed; the defaults of the classes are other values."""
 FIDELITIES = ("smoke", "quick", "paper")
 ORDER = (  # that of the paper; a job that several share belongs to the first
     "function_known",
@@ -75,11 +77,11 @@ class Job:
     def made(self, params: Mapping[str, str]) -> bool:
         """Whether a run with these parameters is one of this job.
 
-        A setting that the run does not have is younger than the run, which did what its class does by default: a
-        configuration may since ask for more. But what is done by a class, a calibrator say, the run must have too.
+        A setting that the run does not have is younger than the run, which did what its class does by default, or what
+        ``BEFORE`` says. But what is done by a class, a calibrator say, the run must have too.
         """
         before = {key: "" if key.endswith("_target_") else value for key, value in self.settings.items()}
-        before |= self.defaults
+        before |= self.defaults | BEFORE
         return all(same(params.get(key, before[key]), value) for key, value in self.settings.items())
 
     @cached_property

@@ -201,8 +201,8 @@ def test_draws_have_the_covariance_of_the_truncated_kernel(n_terms):
 
 # Data
 
-SMALL = Darcy(n_grid=8, n_terms=30, n_pairs=30, n_test=4, n_calibration=3, n_validation=2)
-NOISY = Darcy(case="noisy", n_grid=20, n_pairs=30, n_calibration=12, n_validation=7)
+SMALL = Darcy(n_grid=8, n_terms=30, n_pairs=30, mirror=False, n_test=4, n_calibration=3, n_validation=2)
+NOISY = Darcy(case="noisy", n_grid=20, n_pairs=30, mirror=False, n_calibration=12, n_validation=7)
 
 
 def test_clean_functions_of_every_kind():
