@@ -66,7 +66,12 @@ def run(arguments: list[str]) -> int:
         _start_hydra(arguments)
         return OK
     tracker = check(parsed)
-    if parsed.cfg or parsed.info:
+    if parsed.cfg:
+        from sciuq_runner.cli.show import shown
+
+        print(shown(parsed), end="")
+        return OK
+    if parsed.info:
         _start_hydra(arguments)
         return OK
     if parsed.multirun:

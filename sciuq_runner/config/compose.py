@@ -29,17 +29,16 @@ def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool =
     if config_dir is not None:
         refuse_folder(Path(config_dir))
     extra = [f"hydra.searchpath=[{quote(f'file://{Path(config_dir).resolve()}')}]"] if config_dir else []
-    shared = GlobalHydra.instance()
-    before = shared.hydra  # that of a job at work in this process
+    before = GlobalHydra.instance().hydra  # that of a job at work in this process
     try:
-        shared.clear()
+        GlobalHydra.instance().clear()
         with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
             return hydra_compose("config", [*overrides, *extra], return_hydra_config=with_hydra)
     except Exception as error:  # only configuration is at work here: whatever fails is a mistake in it
         raise mistake(error, overrides, config_dir) from error
     finally:
-        shared.clear()
-        shared.hydra = before
+        GlobalHydra.instance().clear()
+        GlobalHydra.instance().hydra = before
 
 
 def mistake(error: Exception, overrides: Sequence[str], config_dir: str | None) -> ConfigError:
@@ -84,7 +83,12 @@ NOT_SETTINGS = ("hydra", "experiment", "sweep", "search")
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
-    """The resolved configuration as nested dictionaries, without Hydra's own part."""
+    """The settings of a run as nested dictionaries of plain values."""
+    return {key: value for key, value in resolved(cfg).items() if key not in NOT_SETTINGS}
+
+
+def resolved(cfg: DictConfig) -> dict[str, Any]:
+    """The whole configuration but Hydra's own part, with the values that interpolations stand for and no password."""
     if "hydra" in cfg:
         cfg = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     try:
@@ -95,7 +99,7 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     if isinstance(values.get("tracking"), dict) and "uri" in values["tracking"]:
         values["tracking"]["uri"] = kept_uri(values["tracking"]["uri"])
         refuse_password("tracking.artifacts", values["tracking"].get("artifacts"))
-    return {str(key): value for key, value in values.items() if key not in NOT_SETTINGS}
+    return {str(key): value for key, value in values.items()}
 
 
 def is_of_hydra(override: str) -> bool:

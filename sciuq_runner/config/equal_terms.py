@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sciuq_runner.config.compose import compose, plain
@@ -22,7 +22,7 @@ def changed_terms(
 
     ``overrides`` are those that ``config`` was composed from: a setting that the person has chosen is no change.
     """
-    usual = terms(untuned(overrides, config_dir, TUNED))
+    usual = terms(untuned(overrides, config_dir))
     found = {key: value for key, value in terms(config).items() if value != usual.get(key)}
     whom: dict[str, list[str]] = {key: [] for key in found}
     for group, names in TUNED.items() if found else ():
@@ -36,8 +36,10 @@ def changed_terms(
     }
 
 
-def untuned(overrides: Sequence[str], config_dir: str | None, groups: Sequence[str] | Mapping[str, Any]) -> Any:
-    """The configuration without some groups of tuned settings."""
+def untuned(
+    overrides: Sequence[str], config_dir: str | None = None, groups: Iterable[str] = tuple(TUNED)
+) -> dict[str, Any]:
+    """The configuration without these groups of tuned settings."""
     return plain(compose([*overrides, *(f"~{group}" for group in groups)], config_dir))
 
 

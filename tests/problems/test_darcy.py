@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -507,11 +508,10 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch, 
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_person_without_a_home_folder_waits_only(monkeypatch):
-    def homeless():
-        raise RuntimeError("Could not determine home directory.")
-
+def test_a_person_without_a_home_folder_waits_only(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(VARIABLE)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as where there is no home
     same(SMALL.fields_of(0.25, 5, "test"), SMALL.fields_of(0.25, 5, "test"))
+    assert not list(tmp_path.iterdir())

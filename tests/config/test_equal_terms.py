@@ -1,0 +1,95 @@
+"""Tuned files change the problem for nobody without saying so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sciuq_runner.config.compose import compose, plain
+from sciuq_runner.config.equal_terms import TUNED, changed_terms, describe_changes, terms
+from tests.test_configs import CONF
+
+FILES = sorted((CONF / "tuned").rglob("*.yaml"))
+
+
+def changes(*overrides: str, config_dir: Path | None = None) -> Mapping[str, Mapping[str, Any]]:
+    folder = str(config_dir) if config_dir else None
+    cfg = compose(overrides, folder, with_hydra=True)
+    choices = {name: str(cfg.hydra.runtime.choices[name]) for name in ("model", "method")}
+    return changed_terms(plain(cfg), choices, overrides, folder)
+
+
+def choices_of(path: Path) -> list[str]:
+    """The choices that a tuned file is for."""
+    group, problem, name = path.relative_to(CONF / "tuned").with_suffix("").parts
+    model, method = {"method": (None, name), "model": (name, None), "model_method": name.rsplit("_", 1)}[group]
+    return [f"{key}={value}" for key, value in (("problem", problem), ("model", model), ("method", method)) if value]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CONF)))
+def test_every_tuned_file_is_read_and_what_it_changes_of_the_problem_is_told(path):
+    overrides, content = choices_of(path), yaml.safe_load(path.read_text())
+    for choice in overrides:
+        group, _, name = choice.partition("=")
+        assert (CONF / group / f"{name}.yaml").is_file()
+    composed = compose(overrides, None, with_hydra=True)
+    group = path.relative_to(CONF).parts[1]
+    assert composed.hydra.runtime.choices[f"tuned/{group}"] == f"{path.parent.name}/{path.stem}"
+    written = set(terms(content))  # all but model and method
+    whom = " ".join(overrides[1:])
+    assert {key for key, change in changes(*overrides).items() if change["for"] == whom} == written
+
+
+def test_a_run_without_changes_has_none():
+    assert changes("problem=darcy", "method=dens") == {}
+    assert changes("problem=mixed_pde", "method=hmc") == {}
+    assert changes("problem=darcy", "method=hmc", "problem.case=noisy") == {}
+
+
+def test_what_changed_is_told_with_its_usual_value_and_for_whom():
+    found = changes("problem=darcy", "method=hmc")
+    assert found == {
+        "problem.n_pairs": {"value": 100, "usual": 1000, "for": "method=hmc"},
+        "problem.stride": {"value": 4, "usual": 1, "for": "method=hmc"},
+    }
+    assert describe_changes(found) == (
+        "Not on equal terms: problem.n_pairs=100 instead of 1000 and problem.stride=4 instead of 1 for method=hmc."
+    )
+
+
+def test_two_files_that_change_the_same_are_both_named():
+    found = changes("problem=mixed_pde", "model=gan_fp", "method=mcd")
+    assert found == {"problem.learn_noise": {"value": False, "usual": True, "for": "method=mcd model=gan_fp"}}
+
+
+def test_what_the_person_has_chosen_is_no_change():
+    assert changes("problem=mixed_pde", "method=mcd", "problem.learn_noise=false") == {}
+    assert set(changes("problem=darcy", "method=hmc", "problem.n_pairs=50")) == {"problem.stride"}
+
+
+def test_a_preset_brings_its_own_problem_and_the_file_of_its_model(tmp_path):
+    paper = ["experiment=paper/mixed_pde_standard", "experiment/paper/technique=hmc_fp"]
+    assert {change["for"] for change in changes(*paper).values()} == {"model=gan_fp"}
+    assert changes(paper[0], "experiment/paper/technique=hmc") == {}
+
+
+def test_a_file_of_the_persons_own_is_no_exception(tmp_path):
+    path = tmp_path / "tuned/method/forward_pde/dens.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("# @package _global_\n# Mine\ntemperature: 0.5\nproblem: {n_test: 11}\nmethod: {n_members: 2}\n")
+    found = changes("problem=forward_pde", "method=dens", config_dir=tmp_path)
+    assert {key: (change["value"], change["usual"]) for key, change in found.items()} == {
+        "temperature": (0.5, 1.0),
+        "problem.n_test": (11, 201),
+    }
+
+
+def test_groups_are_those_of_the_folder_and_of_the_list_of_defaults():
+    defaults = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
+    listed = [key.removeprefix("optional ") for item in defaults if isinstance(item, dict) for key in item]
+    assert {path.relative_to(CONF).as_posix() for path in (CONF / "tuned").iterdir()} == set(TUNED)
+    assert [name for name in listed if name.startswith("tuned")] == list(TUNED)
