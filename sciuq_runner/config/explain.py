@@ -31,18 +31,11 @@ def explain(error: Exception, overrides: Sequence[str], config_dir: str | None, 
     several = re.search(r"Ambiguous value for argument '([^']+)'", str(error))
     if several:
         return f"{several.group(1)} names several values: add -m to run them all, or quote them as one."
-    options = getattr(error, "options", None)
     missing = getattr(error, "missing_cfg_file", None)
-    if missing and str(missing).startswith("hydra/launcher/"):
-        extra = EXTRAS.get(str(missing).rpartition("/")[2], "")
-        return f"this sweep needs packages that are not installed: pip install 'sciuq-runner[{extra}]'."
-    if missing and str(missing).startswith("problem/"):
-        value = str(missing).removeprefix("problem/")
-        if is_meant_as_file(value):
-            return not_a_file(value)
-    if missing and options:
-        group, _, name = str(missing).rpartition("/")
-        return f"{group}={name} does not exist: {nearest(name, options)}"
+    if missing:
+        sentence = explain_choice(str(missing), getattr(error, "options", None))
+        if sentence:
+            return sentence
     unparsed = getattr(error, "override", None)
     if unparsed is not None:
         key, _, value = str(unparsed).partition("=")
@@ -50,14 +43,26 @@ def explain(error: Exception, overrides: Sequence[str], config_dir: str | None, 
             return not_a_file(value)
         return f"'{unparsed}' cannot be read: write key=value, for example seed=3, and quote special characters."
     found = re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", str(error))
-    if found:
-        key = found.group(1)
-        known, file = known_keys(overrides, key, compose)
-        hint = nearest_key(key, known)
-        if file is not None and key.startswith(tuple(f"problem.{name}" for name in parts_of_problems())):
-            return f"{key} is not in {file}: add it with +{key}=…{f', or {hint}' if hint.endswith('?') else '.'}"
-        return f"{key} is not a setting: {hint}"
-    return _line(error)
+    return explain_key(found.group(1), overrides, compose) if found else _line(error)
+
+
+def explain_choice(missing: str, options: Sequence[str] | None) -> str:
+    """A sentence for a file that is not in its group; empty where nothing is known about it."""
+    group, _, name = missing.rpartition("/")
+    if group == "hydra/launcher":
+        return f"this sweep needs packages that are not installed: pip install 'sciuq-runner[{EXTRAS.get(name, '')}]'."
+    if group.partition("/")[0] == "problem" and is_meant_as_file(missing.removeprefix("problem/")):
+        return not_a_file(missing.removeprefix("problem/"))
+    return f"{group}={name} does not exist: {nearest(name, options)}" if options else ""
+
+
+def explain_key(key: str, overrides: Sequence[str], compose: Compose) -> str:
+    """A sentence for a setting that is not there."""
+    known, file = known_keys(overrides, key, compose)
+    hint = nearest_key(key, known)
+    if file is not None and key.startswith(tuple(f"problem.{name}" for name in parts_of_problems())):
+        return f"{key} is not in {file}: add it with +{key}=…{f', or {hint}' if hint.endswith('?') else '.'}"
+    return f"{key} is not a setting: {hint}"
 
 
 def known_keys(overrides: Sequence[str], wrong: str, compose: Compose) -> tuple[list[str], str | None]:

@@ -11,6 +11,14 @@ import yaml
 
 from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.config.equal_terms import TUNED, changed_terms, describe_changes, terms
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.report import page
+from sciuq_runner.report.runs import named
+from sciuq_runner.report.tables import build
+from sciuq_runner.tracking.flat import flatten_metrics
+from sciuq_runner.tracking.record import read_record
+from tests.conftest import read_metrics
+from tests.report.conftest import leave_folder, results
 from tests.test_configs import CONF
 
 FILES = sorted((CONF / "tuned").rglob("*.yaml"))
@@ -93,3 +101,40 @@ def test_groups_are_those_of_the_folder_and_of_the_list_of_defaults():
     listed = [key.removeprefix("optional ") for item in defaults if isinstance(item, dict) for key in item]
     assert {path.relative_to(CONF).as_posix() for path in (CONF / "tuned").iterdir()} == set(TUNED)
     assert [name for name in listed if name.startswith("tuned")] == list(TUNED)
+
+
+def test_a_run_says_it_and_keeps_it_when_it_is_resumed(inside, tmp_path):
+    settings = ["problem=darcy", "method=la", "fidelity=smoke", "figures=false", "hydra.run.dir=run"]
+    sentence = "problem.n_pairs=20 instead of 40 and problem.stride=5 instead of 1 for method=la."
+    found = inside(*settings, "tracking=none")
+    assert found.status == 0, found.err
+    assert sentence in found.out
+    first = read_metrics(tmp_path / "run")
+    assert first["changed_terms"]["problem.stride"] == {"value": 5, "usual": 1, "for": "method=la"}
+    assert sentence in read_record(tmp_path / "run").tags["changed_terms"]
+    assert not [key for key in flatten_metrics(first) if key.startswith("changed_terms")]
+    assert "changed_terms" not in first["config"]
+    (tmp_path / "run/metrics.json").unlink()
+    assert inside("resume=run").status == 0
+    assert read_metrics(tmp_path / "run")["changed_terms"] == first["changed_terms"]
+
+
+def test_a_run_on_equal_terms_has_no_such_key(finished):
+    assert "changed_terms" not in read_metrics(finished)
+
+
+def test_the_report_notes_it_below_the_table(tmp_path):
+    told = {"problem.n": {"value": 1, "usual": 2, "for": "method=hmc"}}
+    leave_folder(tmp_path / "a", {**results("hmc", 0), "changed_terms": told})
+    leave_folder(tmp_path / "b", results("dens", 0))
+    report = build(named([str(tmp_path)], None), "")
+    note = "hmc: Not on equal terms: problem.n=1 instead of 2 for method=hmc."
+    for text in (page.html(report), page.markdown(report)):
+        assert text.count("equal terms") == 1
+        assert text.index("rl2e") < text.index(note)
+
+
+def test_the_report_answers_a_key_that_no_run_writes(tmp_path):
+    leave_folder(tmp_path / "a", {**results("hmc", 0), "changed_terms": [1]})
+    with pytest.raises(ConfigError, match=r"is not the metrics\.json of a run"):
+        named([str(tmp_path)], None)
