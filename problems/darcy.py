@@ -21,9 +21,10 @@ from sciuq_runner.physics.problem import (
     History,
     Noise,
     Operator,
+    OperatorPairs,
+    PointObservations,
     Problem,
     QuantityData,
-    Readings,
 )
 from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.schema import Count, NonNegative, Positive
@@ -32,10 +33,10 @@ from sciuq_runner.seeds import stream
 from .darcy_flow import Flow, Grid, KarhunenLoeve
 
 SOURCE = 50.0
-FORMAT = 1
+DATA_FORMAT = 1
 """Counts changes of the code after which kept data are of no use."""
 
-INPUT, OUTPUT = "log_lambda", "u"
+LOG_CONDUCTIVITY, HEAD = "log_lambda", "u"
 N_READ = 20  # places where a new conductivity is read, unless another number is set
 
 
@@ -54,8 +55,8 @@ class Darcy(Problem):
     takes the logarithm of u before. All that is predicted is in the original units of u and :math:`\log\lambda`.
     Heads of the pairs are read in every ``stride``-th cell along both sides.
     Turning a medium over, from y to 1 - y, turns the flow over: with ``mirror`` every pair that was solved is learned
-    from in both positions. Not if its heads have noise: an image with the same noise is no new reading, and to count it
-    as one would make posteriors too narrow.
+    from in both positions. Not if its heads have noise: an image with the same noise is no new observation, and to
+    count it as one would make posteriors too narrow.
 
     - ``clean``: u for new conductivities known on the whole grid, ``n_test`` of each of ``test_lengths``, or at
       ``n_lambda`` random places and interpolated, as are those held out for calibration and validation. Pairs may have
@@ -63,7 +64,7 @@ class Darcy(Problem):
     - ``noisy``: one new field of correlation length ``new_length`` has been read at ``n_lambda`` places, and its u at
       ``n_u``, with noise of scale ``noise_scale`` in standardised units; wanted are both everywhere. The operator sees
       a conductivity in every ``input_stride``-th cell along both sides, which spares samplers most values of the prior;
-      units of readings between these cells are interpolated.
+      units of observations between these cells are interpolated.
 
     ``data_seed`` draws pairs and test functions, ``seed`` the new field and the noise; so what is learned from the
     pairs serves all seeds.
@@ -91,9 +92,9 @@ class Darcy(Problem):
     new_length: Positive = 0.25
     noise_scale: Positive = 0.1
 
-    direct: ClassVar[tuple[str, ...]] = (INPUT,)
+    direct: ClassVar[tuple[str, ...]] = (LOG_CONDUCTIVITY,)
     split_label: ClassVar[str] = "correlation length"
-    fields: ClassVar[Mapping[str, FieldSpec]] = {INPUT: FieldSpec(("x", "y"))}  # type: ignore[misc]
+    fields: ClassVar[Mapping[str, FieldSpec]] = {LOG_CONDUCTIVITY: FieldSpec(("x", "y"))}  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         if self.n_terms > self.n_grid**2:
@@ -125,7 +126,7 @@ class Darcy(Problem):
 
     @property
     def operator(self) -> Operator:
-        return Operator(INPUT, OUTPUT, positive=True)  # by the maximum principle
+        return Operator(LOG_CONDUCTIVITY, HEAD, positive=True)  # by the maximum principle
 
     @property
     def n_calibration_points(self) -> int:
@@ -134,15 +135,15 @@ class Darcy(Problem):
     @property
     def noise(self) -> Mapping[str, Noise]:
         if self.case == "noisy":
-            return {INPUT: Noise("known", self.noise_scale), OUTPUT: Noise("known", self.noise_scale)}
-        return {OUTPUT: Noise("known", self.train_noise) if self.train_noise else Noise("exact", self.tolerance)}
+            return {LOG_CONDUCTIVITY: Noise("known", self.noise_scale), HEAD: Noise("known", self.noise_scale)}
+        return {HEAD: Noise("known", self.train_noise) if self.train_noise else Noise("exact", self.tolerance)}
 
     def coordinates_of(self, quantity: str) -> tuple[str, ...]:
         return ("x", "y")
 
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
-        assert quantity == INPUT, "what follows from it is the operator's"
-        return unknowns[INPUT](x)
+        assert quantity == LOG_CONDUCTIVITY, "what follows from it is the operator's"
+        return unknowns[LOG_CONDUCTIVITY](x)
 
     # Fields and what flows through them
 
@@ -155,14 +156,14 @@ class Darcy(Problem):
             "n": n,
             "seed": self.data_seed,
         }
-        settings |= {"use": use, "problem": "darcy", "format": FORMAT}
+        settings |= {"use": use, "problem": "darcy", "format": DATA_FORMAT}
 
         def make() -> dict[str, Array]:
             found = self.draw(length, n, stream(self.data_seed, f"{use} {length:g}"))
-            return dict(zip((INPUT, OUTPUT), found, strict=True))
+            return dict(zip((LOG_CONDUCTIVITY, HEAD), found, strict=True))
 
         found = cached(settings, make)
-        return found[INPUT], found[OUTPUT]
+        return found[LOG_CONDUCTIVITY], found[HEAD]
 
     def draw(self, length: float, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         logarithm = KarhunenLoeve(self.grid, length, self.n_terms).draw(n, rng)
@@ -194,18 +195,18 @@ class Darcy(Problem):
         x, shared = self.grid.points, self.standardise == "shared"
         (logarithm, u), seen = self.known, self.sensors
         return {
-            INPUT: Standardisation.fit(x[seen], logarithm[seen], False, shared),
-            OUTPUT: Standardisation.fit(x, u, self.target == "log_u", shared),
+            LOG_CONDUCTIVITY: Standardisation.fit(x[seen], logarithm[seen], False, shared),
+            HEAD: Standardisation.fit(x, u, self.target == "log_u", shared),
         }
 
-    def pairs(self) -> Readings:
+    def pairs(self) -> OperatorPairs:
         logarithm, u = self.solved
         if self.train_noise:
-            u = self.with_noise(u, self.transforms()[OUTPUT], self.train_noise, stream(self.data_seed, "noise"))
+            u = self.with_noise(u, self.transforms()[HEAD], self.train_noise, stream(self.data_seed, "noise"))
         read = self.cells(self.stride)
         inputs = self.both_ways(logarithm)[self.sensors].T
         x, values, noisy = self.grid.points[read], self.both_ways(u)[read], self.train_noise > 0
-        return Readings(x, values, random=True, inputs=inputs, positions=self.positions, noisy=noisy)
+        return OperatorPairs(x, values, inputs, positions=self.positions, noisy=noisy)
 
     @property
     def sensors(self) -> Array:
@@ -219,10 +220,10 @@ class Darcy(Problem):
     def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
         """At most all that were solved: a mirror image of one that judges a prior must not train it."""
         every = self.cells(2)
-        return {INPUT: History(self.grid.points[every], self.solved[0][every, :n])}
+        return {LOG_CONDUCTIVITY: History(self.grid.points[every], self.solved[0][every, :n])}
 
     def noise_of_history(self) -> Mapping[str, float | None]:
-        return {INPUT: 0.0}
+        return {LOG_CONDUCTIVITY: 0.0}
 
     def with_noise(self, values: Array, transform: Standardisation, scale: float, rng: np.random.Generator) -> Array:
         """Values on the grid with noise in standardised units."""
@@ -264,9 +265,9 @@ class Darcy(Problem):
         lengths = np.repeat(self.test_lengths, self.n_test)
         order = sorted(self.test_lengths, key=lambda length: length != self.length)  # the known one first
         return {
-            OUTPUT: QuantityData(
+            HEAD: QuantityData(
                 train=train,
-                test=Readings(x, u, random=True, inputs=inputs.T),
+                test=OperatorPairs(x, u, inputs.T),
                 reference=u,
                 splits={self.split_name(length): np.broadcast_to(lengths == length, u.shape) for length in order},
                 calibration=self.functions(*held),
@@ -276,10 +277,10 @@ class Darcy(Problem):
             )
         }
 
-    def functions(self, inputs: Array, u: Array) -> Readings:
+    def functions(self, inputs: Array, u: Array) -> OperatorPairs:
         if not inputs.shape[1]:
-            return Readings(np.empty((0, 2)), np.empty((0, 1)), random=True)
-        return Readings(self.grid.points, u, random=True, inputs=inputs.T)
+            return OperatorPairs.none(2)
+        return OperatorPairs(self.grid.points, u, inputs.T)
 
     def split_name(self, length: float) -> str:
         """``id`` for the correlation length of the pairs, ``ood`` for the other one, or each of others."""
@@ -297,10 +298,10 @@ class Darcy(Problem):
         return found
 
     def new_field(self, rng: np.random.Generator) -> Dataset:
-        """One unseen conductivity with its head, and noisy readings of both."""
+        """One unseen conductivity with its head, and noisy observations of both."""
         x, transforms = self.grid.points, self.transforms()
-        values = dict(zip((INPUT, OUTPUT), self.draw(self.new_length, 1, rng), strict=True))
-        counts = {INPUT: N_READ if self.n_lambda is None else self.n_lambda, OUTPUT: self.n_u}
+        values = dict(zip((LOG_CONDUCTIVITY, HEAD), self.draw(self.new_length, 1, rng), strict=True))
+        counts = {LOG_CONDUCTIVITY: N_READ if self.n_lambda is None else self.n_lambda, HEAD: self.n_u}
         split = "id" if self.new_length == self.length else "ood"
         found = {}
         for name, truth in values.items():
@@ -308,11 +309,11 @@ class Darcy(Problem):
             places = rng.permutation(len(x))
             ends = np.cumsum([counts[name], self.n_calibration, self.n_validation])
             train, held, validation = (
-                Readings(x[part], read[part]) for part in np.split(places[: ends[-1]], ends[:-1])
+                PointObservations(x[part], read[part]) for part in np.split(places[: ends[-1]], ends[:-1])
             )
             found[name] = QuantityData(
                 train=train,
-                test=Readings(x, tested),
+                test=PointObservations(x, tested),
                 reference=truth,
                 splits={split: np.ones(len(x), dtype=bool)},
                 calibration=held,

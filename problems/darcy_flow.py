@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dpbsv
 
 from sciuq_runner.physics.problem import Array
 
-CHUNK = 128
+SOLVED_AT_ONCE = 128
 """Fields whose matrices are held at once: 70 MB on a grid of 40 by 40."""
 
 
@@ -94,7 +94,7 @@ class Flow:
         """u in all cells, ``[n * n, R]``, for conductivities ``[n * n, R]`` and a source ``[n * n, 1]`` or a number."""
         if not (conductivity > 0).all():
             raise ValueError("the conductivity should be positive everywhere")
-        parts = [conductivity[:, i : i + CHUNK] for i in range(0, conductivity.shape[1], CHUNK)]
+        parts = [conductivity[:, i : i + SOLVED_AT_ONCE] for i in range(0, conductivity.shape[1], SOLVED_AT_ONCE)]
         return np.concatenate([self.solve_part(part, source) for part in parts], axis=1)
 
     def solve_part(self, conductivity: Array, source: Array | float) -> Array:
@@ -122,7 +122,8 @@ class Flow:
         def one(field: int) -> Array:
             _, found, info = dpbsv(bands[field], load[field].reshape(-1, 1), lower=1)
             assert not info, "the matrix is positive definite"
-            return found[:, 0]
+            column: Array = found[:, 0]
+            return column
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return np.stack(list(pool.map(one, range(len(fields)))), axis=1)

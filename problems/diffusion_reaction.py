@@ -47,7 +47,8 @@ def solve(
         raise ValueError(f"the solution is known for -1 <= x <= 1 and 0 <= t <= {horizon} only")
     times, nodes, u = march(diffusion, reaction, source, initial, boundary, horizon, n_cells, n_steps)
     at_x = CubicSpline(np.arcsin(nodes), u, axis=1)(np.arcsin(x))
-    return CubicSpline(np.sqrt(times), at_x, axis=0)(np.sqrt(t))
+    found: Array = CubicSpline(np.sqrt(times), at_x, axis=0)(np.sqrt(t))
+    return found
 
 
 def march(
@@ -91,7 +92,8 @@ def march(
     strength, supply = reaction(inside), source(inside)
 
     def rate(v: Array) -> Array:
-        return diffusion * np.diff(np.diff(v) / h) / width - strength * v[1:-1] ** 3 + supply
+        rate: Array = diffusion * np.diff(np.diff(v) / h) / width - strength * v[1:-1] ** 3 + supply
+        return rate
 
     for k, tau in enumerate(np.diff(t)):
         v = u[k].copy()

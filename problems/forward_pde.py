@@ -1,4 +1,4 @@
-"""A forward problem: the solution from noisy readings of the source and of both ends (Section 6.4 of the paper)."""
+"""A forward problem: the solution from noisy observations of the source and of both ends (Section 6.4 of the paper)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from annotated_types import Ge
 from torch import Tensor
 
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.physics.problem import (
+    Array,
+    Dataset,
+    FieldSpec,
+    Noise,
+    Observations,
+    PointObservations,
+    Problem,
+    QuantityData,
+)
 from sciuq_runner.schema import Positive
 
 DIFFUSION, REACTION = 0.01, 0.7
@@ -23,7 +32,7 @@ class ForwardPDE(Problem):
 
     .. math:: D u_{xx} - \lambda u^3 = f(x), \qquad -1 \le x \le 1, \qquad D = 0.01, \; \lambda = 0.7
 
-    whose exact solution is :math:`u = \sin^3(6x)`, with readings of u at both ends and of f at 15 (``n15``) or 6
+    whose exact solution is :math:`u = \sin^3(6x)`, with observations of u at both ends and of f at 15 (``n15``) or 6
     (``n6``) places: the middles of as many equal cells, so that none is at an end. All noise is Gaussian with the known
     scale ``noise_scale``. The relative error is that of the mean against the exact fields.
     """
@@ -55,7 +64,8 @@ class ForwardPDE(Problem):
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
         if quantity == "f":
             u = unknowns["u"].at(x)
-            return DIFFUSION * u.xx - REACTION * u.value**3
+            found: Tensor = DIFFUSION * u.xx - REACTION * u.value**3
+            return found
         return unknowns[quantity](x)
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
@@ -63,9 +73,9 @@ class ForwardPDE(Problem):
         places = {"u": np.array([-1.0, 1.0]), "f": (2 * np.arange(n_source) + 1) / n_source - 1}
         test_x = np.linspace(-1, 1, self.n_test)
 
-        def read(quantity: str, x: Array) -> Readings:
+        def read(quantity: str, x: Array) -> Observations:
             noise = self.noise_scale * rng.standard_normal(len(x))
-            return Readings(x[:, None], (TRUTH[quantity](x) + noise)[:, None])
+            return PointObservations(x[:, None], (TRUTH[quantity](x) + noise)[:, None])
 
         return {
             name: QuantityData(
@@ -84,13 +94,15 @@ class ForwardPDE(Problem):
 
 
 def solution(x: Array) -> Array:
-    return np.sin(6 * x) ** 3
+    found: Array = np.sin(6 * x) ** 3
+    return found
 
 
 def source(x: Array) -> Array:
     """What the equation gives for the solution, with its second derivative taken by hand."""
     sine, cosine = np.sin(6 * x), np.cos(6 * x)
-    return DIFFUSION * 108 * sine * (2 * cosine**2 - sine**2) - REACTION * sine**9
+    found: Array = DIFFUSION * 108 * sine * (2 * cosine**2 - sine**2) - REACTION * sine**9
+    return found
 
 
 TRUTH = {"u": solution, "f": source}

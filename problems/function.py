@@ -17,9 +17,10 @@ from sciuq_runner.physics.problem import (
     History,
     InverseGamma,
     Noise,
+    Observations,
+    PointObservations,
     Problem,
     QuantityData,
-    Readings,
 )
 from sciuq_runner.schema import Count, Positive
 
@@ -36,10 +37,10 @@ class Function(Problem):
         u(x) = \tfrac12 [\sin^3(3\pi x) + 1] \; (0 \le x \le 1)
 
     read at ``n_train`` equidistant points, half of them in [-0.8, -0.2], half in [0.2, 0.8]. The test grid
-    covers [-1, 1] evenly and carries noisy readings of its own; calibration and validation points are drawn
+    covers [-1, 1] evenly and carries noisy observations of its own; calibration and validation points are drawn
     uniformly from the regions of the training data.
 
-    The cases differ in the noise of the readings and in what the model is told about it:
+    The cases differ in the noise of the observations and in what the model is told about it:
 
     - ``known``: Gaussian with standard deviation ``noise_scale``, which the model knows;
     - ``unknown``: the same noise, its scale is learned;
@@ -70,11 +71,11 @@ class Function(Problem):
     @property
     def noise(self) -> Mapping[str, Noise]:
         kind: Literal["known", "learned", "heteroscedastic"] = "heteroscedastic"
-        scale = 0.25  # where learning starts: of the order of the readings, and not the truth
+        scale = 0.25  # where learning starts: of the order of the observations, and not the truth
         if self.case == "known":
             kind, scale = "known", self.noise_scale
         elif self.case == "unknown":
-            kind, scale = "learned", 0.05  # small: first follow the readings, then find out how noisy they are
+            kind, scale = "learned", 0.05  # small: first follow the observations, then find out how noisy they are
         hyperprior = InverseGamma(self.noise_shape, self.noise_hyper_scale)
         return {"u": Noise(kind, scale, self.likelihood, self.degrees_of_freedom, hyperprior)}
 
@@ -116,10 +117,11 @@ class Function(Problem):
         return {"u": History(x[:, None], clean + noise, None)}
 
     def true_noise_scale(self, x: np.ndarray) -> np.ndarray:
-        """The scale of the noise that the readings really have."""
+        """The scale of the noise that the observations really have."""
         if self.case in ("known", "unknown"):
             return np.full_like(x, self.noise_scale)
-        return 0.5 * np.abs(x)
+        scale: np.ndarray = 0.5 * np.abs(x)
+        return scale
 
     def true_noise_std(self, x: np.ndarray) -> np.ndarray:
         """Its standard deviation, which for heavy tails is more than the scale."""
@@ -127,10 +129,10 @@ class Function(Problem):
         factor = np.sqrt(nu / (nu - 2)) if self.case == "student_t" else 1.0
         return factor * self.true_noise_scale(x)
 
-    def read(self, x: np.ndarray, rng: np.random.Generator) -> Readings:
-        """Noisy readings of the function at ``x[N]``."""
+    def read(self, x: np.ndarray, rng: np.random.Generator) -> Observations:
+        """Noisy observations of the function at ``x[N]``."""
         standard = self.standard_noise(x.shape, rng)
-        return Readings(x[:, None], (exact(x) + self.true_noise_scale(x) * standard)[:, None])
+        return PointObservations(x[:, None], (exact(x) + self.true_noise_scale(x) * standard)[:, None])
 
     def standard_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Noise of scale one."""

@@ -1,4 +1,4 @@
-"""A mixed problem: solution, source and reaction rate from noisy readings of all three (Section 6.2 of the paper)."""
+"""A mixed problem: solution, source and reaction rate from noisy observations of them (Section 6.2 of the paper)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sciuq_runner.problems.diffusion_reaction import solve
 from torch import Tensor
 
 from sciuq_runner.physics.fields import Unknowns
+from sciuq_runner.physics.observations import observations_at
 from sciuq_runner.physics.problem import (
     Array,
     Dataset,
@@ -19,9 +20,9 @@ from sciuq_runner.physics.problem import (
     History,
     InverseGamma,
     Noise,
+    Observations,
     Problem,
     QuantityData,
-    Readings,
 )
 from sciuq_runner.schema import Positive
 
@@ -41,15 +42,15 @@ class MixedPDE(Problem):
 
     with unknown u(t, x) and :math:`\lambda(x)`, read at 11 places and 6 times (u, initial and boundary values among
     them), at 15 places (f) and at 6 places (:math:`\lambda`). Places are equidistant up to small shifts and the same
-    for every seed, which draws the noise alone. All readings share one noise distribution.
+    for every seed, which draws the noise alone. All observations share one noise distribution.
 
-    The source does not depend on time, while the equation gives it at every (t, x). A reading of f at a place therefore
-    holds at each time of the readings of u but the first: their mean is what was read, and that they are the same is a
-    condition, met up to ``drift``. Five independent readings would make the noise of each count five times. In a trial,
-    one time for each place left f wrong at the others (relative error 0.25), and t = 1 alone more so (0.36). At the
-    start the equation does not hold at both ends, where u is kept: the initial values would make f 0.13 and 0.18 there
-    instead of 0, and 3.1 in ``steep``. Next to them it holds, but u changes there faster than a network follows. Before
-    the second time nothing asks for it, while the test points of f are of all times.
+    The source does not depend on time, while the equation gives it at every (t, x). An observation of f at a place
+    therefore holds at each time of the observations of u but the first: their mean is what was read, and that they are
+    the same is a condition, met up to ``drift``. Five independent observations would make the noise of each count five
+    times. In a trial, one time for each place left f wrong at the others (relative error 0.25), and t = 1 alone more so
+    (0.36). At the start the equation does not hold at both ends, where u is kept: the initial values would make f 0.13
+    and 0.18 there instead of 0, and 3.1 in ``steep``. Next to them it holds, but u changes there faster than a network
+    follows. Before the second time nothing asks for it, while the test points of f are of all times.
 
     - ``standard``: noise of scale 0.05;
     - ``heteroscedastic``: noise of scale 0.1 |x|, a function that is learned beside the reaction rate;
@@ -58,7 +59,7 @@ class MixedPDE(Problem):
     - ``steep``: another reaction rate, initial and boundary values, with layers at both ends, where f is read more.
 
     The splits are ``id`` (the whole domain) and ``t1`` (the end, t = 1). The relative error is that of the mean against
-    the reference solution; all other metrics use noisy test readings.
+    the reference solution; all other metrics use noisy test observations.
     """
 
     case: Literal["standard", "heteroscedastic", "large_noise", "extrapolation", "steep"] = "standard"
@@ -99,23 +100,25 @@ class MixedPDE(Problem):
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
         if quantity == "f":
             u, reaction = unknowns["u"].at(x), unknowns["lambda"](x)
-            return u.t - DIFFUSION * u.xx + reaction * u.value**3
+            found: Tensor = u.t - DIFFUSION * u.xx + reaction * u.value**3
+            return found
         return unknowns[quantity](x)
 
     # The truth
 
     def reaction(self, x: Array) -> Array:
-        if self.case == "steep":
-            return 0.2 + np.exp(x**2) * np.cos(3 * x) ** 2
-        return 0.2 + np.exp(x) * np.cos(2 * x) ** 2
+        growth, frequency = (x**2, 3) if self.case == "steep" else (x, 2)
+        rate: Array = 0.2 + np.exp(growth) * np.cos(frequency * x) ** 2
+        return rate
 
     def source(self, x: Array) -> Array:
-        return np.exp(-((x - 0.25) ** 2) / (2 * 0.4**2)) * np.sin(3 * x) ** 2
+        found: Array = np.exp(-((x - 0.25) ** 2) / (2 * 0.4**2)) * np.sin(3 * x) ** 2
+        return found
 
     def solution(self, x: Array, t: Array) -> Array:
         """The reference solution ``[len(t), len(x)]``."""
         amplitude = 1.0 if self.case == "steep" else 0.5
-        return solve(
+        found: Array = solve(
             x,
             t,
             diffusion=DIFFUSION,
@@ -124,6 +127,7 @@ class MixedPDE(Problem):
             initial=lambda x: amplitude * np.cos(np.pi * x) ** 2,
             boundary=(amplitude, amplitude),
         )
+        return found
 
     def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
         r"""Earlier experiments with other sources and rates from the same initial and boundary values,
@@ -154,7 +158,7 @@ class MixedPDE(Problem):
             "lambda": History(x[:, None], rates),
         }
 
-    # The readings
+    # The observations
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
         places = {"u": shifted(11, 1), "f": NEAR_THE_ENDS if self.case == "steep" else shifted(15, 2)}
@@ -165,18 +169,18 @@ class MixedPDE(Problem):
         random = {name: (rng.uniform(0, 1, n), rng.uniform(-1, 1, n)) for name, n in sizes.items()}
         everywhere = np.concatenate([places["u"], grid_x, *(x for _, x in random.values())])
         moments = np.concatenate([TIMES, grid_t, *(t for t, _ in random.values())])
-        table = Table(everywhere, moments, self.solution(np.unique(everywhere), np.unique(moments)))
+        table = TabulatedSolution(everywhere, moments, self.solution(np.unique(everywhere), np.unique(moments)))
 
         def truth(quantity: str, points: Array) -> Array:
             if quantity == "u":
                 return table(points[:, 0], points[:, 1])
             return (self.source if quantity == "f" else self.reaction)(points[:, -1])
 
-        def read(quantity: str, points: Array, copies: int = 1) -> Readings:
+        def read(quantity: str, points: Array, copies: int = 1) -> Observations:
             clean = truth(quantity, points)
             noise = rng.standard_normal(len(points) // copies)
             scale = self.true_noise_scale(points[:, -1])
-            return Readings(points, (clean + scale * np.tile(noise, copies))[:, None], copies, self.drift)
+            return observations_at(points, (clean + scale * np.tile(noise, copies))[:, None], copies, self.drift)
 
         found = {}
         for name in ("u", "f", "lambda"):
@@ -204,11 +208,11 @@ class MixedPDE(Problem):
         return found
 
     def true_noise_scale(self, x: Array) -> Array:
-        """The scale of the noise that the readings really have."""
+        """The scale of the noise that the observations really have."""
         return 0.1 * np.abs(x) if self.case == "heteroscedastic" else np.full_like(x, self.noise_scale)
 
 
-class Table:
+class TabulatedSolution:
     """A function of (t, x) known where both are among given values."""
 
     def __init__(self, x: Array, t: Array, values: Array) -> None:
@@ -234,7 +238,8 @@ def without_corners(points: Array) -> Array:
 
 def shifted(n: int, key: int) -> Array:
     """Equidistant places with small shifts, both ends as they are."""
-    even = np.linspace(-1, 1, n)
+    even: Array = np.linspace(-1, 1, n)
     shift = np.random.default_rng(key).uniform(-0.15, 0.15, n) * (even[1] - even[0])
     shift[[0, -1]] = 0
-    return even + shift
+    even += shift
+    return even

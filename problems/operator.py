@@ -22,9 +22,9 @@ from sciuq_runner.physics.problem import (
     History,
     Noise,
     Operator,
+    OperatorPairs,
     Problem,
     QuantityData,
-    Readings,
 )
 from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.schema import NonNegative, Positive
@@ -40,7 +40,7 @@ class UserOperator(Problem):
     - ``inputs[R, S]``: the values of R functions at S sensors, the same for all;
     - ``sensors[S, D]``: the places of the sensors (one column if they lie on a line);
     - ``points[N, D']``: where what follows from them was read;
-    - ``values[R, N]``: these readings;
+    - ``values[R, N]``: these observations;
     - and, if you have functions of another kind to test with, ``ood_inputs[R', S]`` and ``ood_values[R', N]``.
 
     ``coordinates`` names the columns of the points. Functions are set aside at random for test, calibration and
@@ -158,21 +158,20 @@ class UserOperator(Problem):
         seen = self.parts(len(self.arrays["inputs"]))[0][:n]
         return {INPUT: History(self.arrays["sensors"], self.arrays["inputs"][seen].T)}
 
-    def pairs(self) -> Readings:
+    def pairs(self) -> OperatorPairs:
         return self.functions(self.parts(len(self.arrays["inputs"]))[0])
 
-    def functions(self, chosen: Array) -> Readings:
+    def functions(self, chosen: Array) -> OperatorPairs:
         points, arrays = self.arrays["points"], self.arrays
         if not len(chosen):
-            return Readings(np.empty((0, points.shape[1])), np.empty((0, 1)), random=True)
+            return OperatorPairs.none(points.shape[1])
         values, inputs = arrays["values"][chosen].T, arrays["inputs"][chosen]
-        return Readings(points, values, random=True, inputs=inputs, noisy=self.is_noisy)
+        return OperatorPairs(points, values, inputs, noisy=self.is_noisy)
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
         arrays = self.arrays
         train, test, calibration, validation = (self.functions(part) for part in self.parts(len(arrays["inputs"])))
         inputs, values = test.inputs, test.y
-        assert inputs is not None
         kinds = np.zeros(len(inputs))
         if "ood_inputs" in arrays:
             inputs = np.concatenate([inputs, arrays["ood_inputs"]])

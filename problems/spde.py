@@ -12,7 +12,7 @@ from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, Noise, Problem, QuantityData, Realisations
 from sciuq_runner.schema import Positive
 
 from .elliptic import solve
@@ -22,7 +22,7 @@ MEAN_SOURCE, STD_SOURCE, STD_LOG = 0.5, 0.15, 0.1
 N_CELLS = 400
 """Cells of the reference solution, whose error is then below 1e-5 of its size."""
 
-QUANTITIES = ("u", "f", "lambda")
+OBSERVED = ("u", "f", "lambda")
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class SPDE(Problem):
     ``n_realisations`` of all three, read at ``n_u``, ``n_f`` and ``n_lambda`` equidistant sensors, both ends among
     them: clean (``clean``; the model may be off by ``tolerance``) or with noise of scale ``noise_scale`` (``noisy``).
 
-    A reading is one column per realisation. ``calibration`` holds ``n_calibration`` further realisations at the same
-    sensors, ``test`` ``n_test_realisations`` unseen ones, always clean, on an even grid; ``sensed`` is what the sensors
-    read of the unseen f and lambda. u is by finite differences on a finer grid.
+    An observation is one column per realisation. ``calibration`` holds ``n_calibration`` further realisations at the
+    same sensors, ``test`` ``n_test_realisations`` unseen ones, always clean, on an even grid; ``sensed`` is what the
+    sensors read of the unseen f and lambda. u is by finite differences on a finer grid.
     """
 
     case: Literal["clean", "noisy"] = "clean"
@@ -67,7 +67,7 @@ class SPDE(Problem):
     @property
     def noise(self) -> Mapping[str, Noise]:
         noisy = self.case == "noisy"
-        return dict.fromkeys(QUANTITIES, Noise("known", self.noise_scale) if noisy else Noise("exact", self.tolerance))
+        return dict.fromkeys(OBSERVED, Noise("known", self.noise_scale) if noisy else Noise("exact", self.tolerance))
 
     def coordinates_of(self, quantity: str) -> tuple[str, ...]:
         return ("x",)
@@ -75,7 +75,8 @@ class SPDE(Problem):
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
         if quantity == "f":
             u, conductivity = unknowns["u"].at(x), unknowns["lambda"].at(x)
-            return -DIFFUSION * (conductivity.x * u.x + conductivity.value * u.xx)
+            found: Tensor = -DIFFUSION * (conductivity.x * u.x + conductivity.value * u.xx)
+            return found
         return unknowns[quantity](x)
 
     def dataset(self, rng: np.random.Generator) -> Dataset:
@@ -84,19 +85,19 @@ class SPDE(Problem):
         seen, held_out, unseen = (self.realise(draw, n, rng) for n in sizes)
         sensors = {"u": self.n_u, "f": self.n_f, "lambda": self.n_lambda}
         grid = np.linspace(-1, 1, self.n_test)
-        nothing = Readings(np.empty((0, 1)), np.empty((0, 1)), random=True)
+        nothing = Realisations(np.empty((0, 1)), np.empty((0, 1)))
 
-        def read(fields: Mapping[str, CubicSpline], name: str) -> Readings:
+        def read(fields: Mapping[str, CubicSpline], name: str) -> Realisations:
             x = np.linspace(-1, 1, sensors[name])
             y = fields[name](x)
             noise = self.noise_scale * rng.standard_normal(y.shape) if self.case == "noisy" else 0.0
-            return Readings(x[:, None], y + noise, random=True)
+            return Realisations(x[:, None], y + noise, noisy=self.case == "noisy")
 
         return {
             name: QuantityData(
                 train=read(seen, name),
                 calibration=read(held_out, name),
-                test=Readings(grid[:, None], unseen[name](grid), random=True),
+                test=Realisations(grid[:, None], unseen[name](grid)),
                 reference=unseen[name](grid),
                 splits={"id": np.ones(self.n_test, dtype=bool)},
                 validation=nothing,
@@ -104,7 +105,7 @@ class SPDE(Problem):
                 clean_rl2e=True,
                 sensed=read(unseen, name) if name in self.random_inputs else None,
             )
-            for name in QUANTITIES
+            for name in OBSERVED
         }
 
     def realise(self, draw: GaussianProcess, n: int, rng: np.random.Generator) -> dict[str, CubicSpline]:

@@ -1,4 +1,4 @@
-"""A problem of your own, described in a YAML file: coordinates, unknowns, equations, readings."""
+"""A problem of your own, described in a YAML file: coordinates, unknowns, equations, observations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from sciuq_runner.memory import Need, refuse
 from sciuq_runner.physics.data_files import inside, read_columns
 from sciuq_runner.physics.expressions import Expression
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Array, Dataset, QuantityData, Readings
+from sciuq_runner.physics.observations import no_observations, observations_at
+from sciuq_runner.physics.problem import Array, Dataset, Observations, PointObservations, QuantityData
 
 from .user_description import Description  # relative for mypy, as there
 from .user_settings import DRIFT, Source
@@ -34,12 +35,7 @@ class UserProblem(Description):
     def observe(self, quantity: str, unknowns: Unknowns, x: Tensor) -> Tensor:
         if quantity in self.fields:
             return unknowns[quantity](x)
-        equation = self.physics[quantity]
-        fields = {name: unknowns[name].at(x) for name in sorted(equation.fields)}
-        values = {name: x[..., i, None] for i, name in enumerate(equation.coordinates)}
-        values |= {name: getattr(fields[owner], suffix) for name, (owner, suffix) in equation.asked.items()}
-        values |= {name: fields[owner].combine(**factors) for name, (owner, factors) in equation.sums.items()}
-        return equation.expression.evaluate({**values, **unknowns.parameters})
+        return self.physics[quantity].observe(unknowns, x)
 
     @property
     def n_calibration_points(self) -> int:
@@ -54,7 +50,7 @@ class UserProblem(Description):
 
     def quantity(self, name: str, rng: np.random.Generator) -> QuantityData:
         """Everything known about one quantity."""
-        train, calibration, validation = self.readings(name, rng)
+        train, calibration, validation = self.observations(name, rng)
         x, given = self.tested(name)
         reference = np.full((len(x), 1), np.nan)
         if name in self.truth:
@@ -63,7 +59,7 @@ class UserProblem(Description):
         return QuantityData(
             train=train,
             calibration=calibration,
-            test=Readings(x, reference + draws if given is None else given),
+            test=PointObservations(x, reference + draws if given is None else given),
             reference=reference,
             splits={"id": np.ones(len(x), dtype=bool), **self.slices_of(name, x)},
             validation=validation,
@@ -72,9 +68,9 @@ class UserProblem(Description):
             clean_rl2e=True,
         )
 
-    def readings(self, name: str, rng: np.random.Generator) -> tuple[Readings, Readings, Readings]:
-        """Readings for training, calibration and validation."""
-        nothing = Readings(np.empty((0, len(self.coordinates_of(name)))), np.empty((0, 1)))
+    def observations(self, name: str, rng: np.random.Generator) -> tuple[Observations, Observations, Observations]:
+        """Observations for training, calibration and validation."""
+        nothing = no_observations(len(self.coordinates_of(name)))
         if name not in self.sources:
             return nothing, nothing, nothing
         source, label = self.sources[name], f"problem.observed.{name}"
@@ -90,12 +86,12 @@ class UserProblem(Description):
             require_memory(f"{label}.points={n}", n * copies, len(self.coordinates_of(name)))
             x, _ = self.points(name, source, dict(zip(free, spread(n, list(free.values())), strict=True)), n)
             y = self.evaluate(name, self.known(name, source.value, f"{label}.value"), x, f"{label}.value")
-            return Readings(x, y), nothing, nothing
+            return PointObservations(x, y), nothing, nothing
         x, y, copies = self.read(name, source, label)
         return self.split(name, x, y, copies, rng)
 
     def tested(self, name: str) -> tuple[Array, Array | None]:
-        """Where a quantity is judged, with readings there if the file gives any."""
+        """Where a quantity is judged, with observations there if the file gives any."""
         if name in self.tests:
             x, y, _ = self.read(name, self.tests[name], f"problem.test.{name}")
             order = np.lexsort(x.T[::-1])
@@ -127,7 +123,7 @@ class UserProblem(Description):
         return (None, np.zeros((n, 1))) if settings is None else settings.draw(n, rng)
 
     def read(self, name: str, source: Source, label: str) -> tuple[Array, Array, int]:
-        """Points, readings of a file, and how many rows stand for one reading."""
+        """Points, observations of a file, and how many rows stand for one observation."""
         path = self.path_of(source)
         columns = {key: source.columns.get(key, key) for key in [*self.free(name, source), name]}
         found = read_columns(path, list(dict.fromkeys(columns.values())), label)
@@ -165,8 +161,8 @@ class UserProblem(Description):
 
     def split(
         self, name: str, x: Array, y: Array, copies: int, rng: np.random.Generator
-    ) -> tuple[Readings, Readings, Readings]:
-        """Set readings aside; one that holds at several points is then compared at one of them."""
+    ) -> tuple[Observations, Observations, Observations]:
+        """Set observations aside; one that holds at several points is then compared at one of them."""
         count, held = len(x) // copies, self.held[name]
         if held.calibration + held.validation >= count:
             raise ConfigError(
@@ -178,7 +174,8 @@ class UserProblem(Description):
         rows = [part + count * rng.integers(copies, size=len(part)) for part in (calibration, validation)]
         rest = np.concatenate([np.sort(train) + count * k for k in range(copies)])
         drift = self.sources[name].drift or DRIFT * self.unit_of(name).scale
-        return Readings(x[rest], y[rest], copies, drift), *(Readings(x[part], y[part]) for part in rows)  # type: ignore
+        held_out, validated = (PointObservations(x[part], y[part]) for part in rows)
+        return observations_at(x[rest], y[rest], copies, drift), held_out, validated
 
     def evaluate(self, quantity: str, expression: Expression, x: Array, label: str) -> Array:
         """An expression of the coordinates of a quantity at points, ``[N, 1]``."""

@@ -11,9 +11,11 @@ from annotated_types import Ge
 from pydantic import FiniteFloat
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.physics.expressions import Expression, check_names, derivative_of
+from sciuq_runner.physics.expression_names import check_names, derivative_of
+from sciuq_runner.physics.expressions import Expression
 from sciuq_runner.physics.fields import order_of
 from sciuq_runner.physics.problem import FieldSpec, Noise, Parameter, Problem, Unit
+from sciuq_runner.physics.python_equations import PythonEquation, is_python, read_function
 
 from .user_settings import (  # relative: so mypy, which knows this folder by its place in the tree, follows it
     Equation,
@@ -57,12 +59,12 @@ class Description(Problem):
     - ``coordinates``: their names and ranges; ``unknowns``: fields and the coordinates each depends on;
     - ``parameters``: unknown numbers with a prior; ``constants``: known ones;
     - ``equations``: further quantities as expressions of fields, derivatives (``u_xx``), parameters and coordinates;
-    - ``observed``: for fields and equations, where readings come from and how noisy they are;
+    - ``observed``: for fields and equations, where observations come from and how noisy they are;
     - ``exact`` and ``test``: what is known of the truth, for metrics and figures only;
     - ``units``: what counts as one, of coordinates, fields and equations;
     - ``grid``: points of the test grid along each coordinate; ``slices``: lines of it to judge and draw by themselves;
     - ``probe``: quantities whose prior and posterior at one point are drawn;
-    - ``hold_out``: readings of every file set aside for calibration and validation.
+    - ``hold_out``: observations of every file set aside for calibration and validation.
 
     Names of data files are relative to the folder of ``file``, the YAML file itself; without it to the working folder.
     """
@@ -168,21 +170,15 @@ class Description(Problem):
         return entries(self.constants, float, "problem.constants")
 
     @cached_property
-    def physics(self) -> Mapping[str, Equation]:
+    def physics(self) -> Mapping[str, Equation | PythonEquation]:
         """The equations, read."""
+        return {name: self.equation(text, f"problem.equations.{name}") for name, text in self.equations.items()}
+
+    def equation(self, text: Any, label: str) -> Equation | PythonEquation:
+        """One of the equations: an expression, or the name of a Python function."""
         depends = {name: spec.coordinates for name, spec in self.fields.items()}
-        return {
-            name: read_equation(
-                text,
-                self.domain,
-                depends,
-                list(self.scalars),
-                self.numbers,
-                f"problem.equations.{name}",
-                self.equations,
-            )
-            for name, text in self.equations.items()
-        }
+        known = self.domain, depends, list(self.scalars), self.numbers, label
+        return read_function(text, *known) if is_python(text) else read_equation(text, *known, self.equations)
 
     @cached_property
     def quantities(self) -> tuple[str, ...]:
@@ -194,14 +190,14 @@ class Description(Problem):
 
     @cached_property
     def sources(self) -> Mapping[str, Source]:
-        """Where the readings of every observed quantity come from."""
+        """Where the observations of every observed quantity come from."""
         if not self.observed:
             raise ConfigError("problem.observed is empty: name at least one quantity with its readings.")
         return {name: self.source(name, values, "observed") for name, values in self.observed.items()}
 
     @cached_property
     def tests(self) -> Mapping[str, Source]:
-        """Where test readings come from that are given."""
+        """Where test observations come from that are given."""
         for name, values in self.test.items():
             check_test_settings(values, f"problem.test.{name}")
         return {name: self.source(name, values, "test") for name, values in self.test.items()}
@@ -269,7 +265,7 @@ class Description(Problem):
     def check_carrier(self, quantity: str, carrier: str, label: str) -> None:
         """Noise that varies is a further output of the network of a field."""
         needs = set(self.coordinates_of(quantity))
-        needs -= set(self.sources[quantity].repeat)  # a reading has one noise, wherever it holds
+        needs -= set(self.sources[quantity].repeat)  # an observation has one noise, wherever it holds
         fitting = [name for name, spec in self.fields.items() if set(spec.coordinates) <= needs]
         if carrier not in fitting:
             raise ConfigError(
@@ -343,7 +339,7 @@ class Description(Problem):
         """Fields and numbers on which nothing observed depends would stay as unknown as before."""
         equations = [self.physics[name] for name in self.sources if name in self.physics]
         fields = set(self.sources).union(*(item.fields for item in equations))
-        names = fields.union(*(item.expression.names for item in equations))
+        names = fields.union(*(item.names for item in equations))
         for group, declared in (("unknowns", self.fields), ("parameters", self.scalars)):
             for name in declared:
                 if name not in names:

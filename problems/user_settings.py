@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 from pydantic import FiniteFloat
+from torch import Tensor
 
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.physics.data_files import LARGEST
+from sciuq_runner.physics.data_files import LARGEST_NUMBER
 from sciuq_runner.physics.derivative_sums import combined
-from sciuq_runner.physics.expressions import Expression, check_name, check_names, derivative_of, parse
-from sciuq_runner.physics.fields import VALUE
+from sciuq_runner.physics.expression_names import check_name, check_names, derivative_of
+from sciuq_runner.physics.expression_parser import parse
+from sciuq_runner.physics.expressions import Expression
+from sciuq_runner.physics.fields import FIELD_VALUE, Unknowns
 from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Parameter, Unit
 from sciuq_runner.schema import Count, Positive, check, construct
 
 EXACT_SCALE, FIRST_SCALE, HYPER_SCALE, DRIFT = 0.01, 0.1, 10.0, 0.05
 """How far exact conditions may be missed, where learned noise starts and its hyperprior, and how alike a quantity is at
-points that share a reading: in the unit of the quantity, unless the file says otherwise."""
+points that share an observation: in the unit of the quantity, unless the file says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prior(ABC):
+class ParameterPrior(ABC):
     """An entry of ``parameters:``; ``reference`` is the truth where it is known, ``start`` where to begin."""
 
     reference: float | None = None
@@ -37,7 +40,7 @@ class Prior(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NormalPrior(Prior):
+class NormalPrior(ParameterPrior):
     mean: float
     std: Positive
 
@@ -46,7 +49,7 @@ class NormalPrior(Prior):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LognormalPrior(Prior):
+class LognormalPrior(ParameterPrior):
     median: Positive
     spread: Positive  # of the logarithm
 
@@ -55,7 +58,7 @@ class LognormalPrior(Prior):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniformPrior(Prior):
+class UniformPrior(ParameterPrior):
     low: float
     high: float
 
@@ -67,14 +70,14 @@ class UniformPrior(Prior):
         return Parameter("uniform", self.low, self.high, self.reference, self.start)
 
 
-PRIORS: dict[str, type[Prior]] = {"normal": NormalPrior, "lognormal": LognormalPrior, "uniform": UniformPrior}
+PRIORS: dict[str, type[ParameterPrior]] = {"normal": NormalPrior, "lognormal": LognormalPrior, "uniform": UniformPrior}
 
 
 @dataclass(frozen=True)
 class NoiseSettings:
     """``noise:`` of a quantity; a plain number is a known scale, a word is a kind. See :class:`Noise`.
 
-    ``reference`` is the true scale of learned noise where it is known, for test readings alone.
+    ``reference`` is the true scale of learned noise where it is known, for test observations alone.
     """
 
     kind: Literal["known", "learned", "heteroscedastic", "exact"] = "known"
@@ -105,10 +108,14 @@ class NoiseSettings:
 
 @dataclass(frozen=True)
 class UnitSettings:
-    """``units:`` of a coordinate or a field; a plain number is the scale. See :class:`Unit`."""
+    """``units:`` of a coordinate or a field; a plain number is the scale. See :class:`Unit`.
+
+    ``name`` is what people call it (K, m/s): labels of predictions have it, nothing is computed with it.
+    """
 
     scale: Annotated[float, Interval(ge=1e-12, le=1e12)] = 1.0
-    offset: Annotated[float, Interval(ge=-LARGEST, le=LARGEST)] = 0.0
+    offset: Annotated[float, Interval(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)] = 0.0
+    name: str = ""
 
 
 FAMILY = ("kind", "scale", "family", "degrees_of_freedom")
@@ -123,7 +130,7 @@ MEANINGFUL = {
 
 @dataclass(frozen=True)
 class HoldOut:
-    """``hold_out:``: how many readings of a file are set aside."""
+    """``hold_out:``: how many observations of a file are set aside."""
 
     calibration: Annotated[int, Ge(0)] = 0
     validation: Annotated[int, Ge(0)] = 0
@@ -131,12 +138,12 @@ class HoldOut:
 
 @dataclass(frozen=True)
 class Source:
-    """An entry of ``observed:`` (or ``test:``): readings from a file, or an expression that holds at many points.
+    """An entry of ``observed:`` (or ``test:``): observations from a file, or an expression that holds at many points.
 
     ``columns`` names the columns or keys of the file that differ from the names used here. ``at`` fixes coordinates
-    (a boundary, an initial time). ``repeat`` gives coordinates that the readings of a file lack: each reading holds at
-    all of these values, where the quantity is the same up to ``drift``, and still counts as one. An expression holds at
-    ``points`` for each of the values.
+    (a boundary, an initial time). ``repeat`` gives coordinates that the observations of a file lack: each observation
+    holds at all of these values, where the quantity is the same up to ``drift``, and still counts as one. An expression
+    holds at ``points`` for each of the values.
     """
 
     file: str | None = None
@@ -181,12 +188,25 @@ class Equation:
     sums: Mapping[str, tuple[str, Mapping[str, float]]]
 
     @property
-    def fields(self) -> set[str]:
+    def fields(self) -> Set[str]:
         return {owner for owner, _ in (*self.asked.values(), *self.sums.values())}
+
+    @property
+    def names(self) -> Set[str]:
+        """All that stands in the expression."""
+        return set(self.expression.names)
+
+    def observe(self, unknowns: Unknowns, x: Tensor) -> Tensor:
+        """Its value at the points ``x[N, D]``, ``[M, N, 1]``."""
+        fields = {name: unknowns[name].at(x) for name in sorted(self.fields)}
+        values = {name: x[..., i, None] for i, name in enumerate(self.coordinates)}
+        values |= {name: getattr(fields[owner], suffix) for name, (owner, suffix) in self.asked.items()}
+        values |= {name: fields[owner].combine(**factors) for name, (owner, factors) in self.sums.items()}
+        return self.expression.evaluate({**values, **unknowns.parameters})
 
 
 TEST_SETTINGS = ("file", "columns", "at", "repeat")
-"""Settings of a source that test readings have."""
+"""Settings of a source that test observations have."""
 
 
 # From the file to these
@@ -243,13 +263,15 @@ def read_equation(
     for name in sorted(expression.names):
         derivative = derivative_of(name, depends)
         if name in depends:
-            asked[name] = (name, VALUE)
+            asked[name] = (name, FIELD_VALUE)
         elif derivative is not None:
             asked[name] = (derivative[0], name.removeprefix(f"{derivative[0]}_"))
     if not asked:
         raise ConfigError(f"{label}={text!r} uses no field: write an expression of {', '.join(depends)}.")
     needed = expression.names.union(*(depends[owner] for owner, _ in asked.values()))
-    collected, found = combined(expression, {name: owner for name, (owner, along) in asked.items() if along != VALUE})
+    collected, found = combined(
+        expression, {name: owner for name, (owner, along) in asked.items() if along != FIELD_VALUE}
+    )
     sums = {
         name: (asked[next(iter(parts))][0], {asked[part][1]: factor for part, factor in parts.items()})
         for name, parts in found.items()

@@ -13,7 +13,7 @@ from torch import Tensor
 from sciuq_runner.physics.fields import Field, Unknowns, order_of
 from sciuq_runner.physics.problem import Array, FieldSpec, Parameter, Unit
 
-LARGEST, SMALLEST, FLATTEST, FAR = 20.0, 0.05, 0.05, 5.0
+LARGEST_SIZE, SMALLEST_SIZE, FLATTEST, FAR = 20.0, 0.05, 0.05, 5.0
 """How large numbers may be, how small the largest of them, and how small their range beside it; of a field, where it is
 so far from zero: one that hardly changes may be right."""
 
@@ -94,7 +94,7 @@ def advice_on_units(
         seen = (np.asarray(values, dtype=float) - unit.offset) / unit.scale
         size, extent = float(np.abs(seen).max()), float(np.ptp(seen))
         flat = 0 < extent < FLATTEST * size and (name in coordinates or size > FAR)
-        if size and (size > LARGEST or size < SMALLEST or flat):
+        if size and (size > LARGEST_SIZE or size < SMALLEST_SIZE or flat):
             wanted[name] = fitting(np.asarray(values, dtype=float))
     found = []
     if wanted:

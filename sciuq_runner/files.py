@@ -9,6 +9,7 @@ import math
 import os
 import re
 import secrets
+import shutil
 import struct
 import zipfile
 import zlib
@@ -47,6 +48,18 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def link_or_copy(source: Path, path: Path) -> None:
+    """A second name for a file that is written once: a hard link, or a copy where the file system has none."""
+
+    def link(target: Path) -> None:
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+
+    write_atomically(path, link)
 
 
 def remove_partial(folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 METRICS = "metrics.json"  # the last file: a folder that has it is complete
 PREDICTIONS = "predictions.npz"
 CALIBRATION = "calibration.json"
-DISTRIBUTIONS = "distributions.npz"
 PRIOR = "prior.npz"
 DETECTION = "detection.npz"
 SAMPLES = "samples.safetensors"
@@ -27,10 +26,12 @@ LOCK = ".lock"
 RECALIBRATING = ".recalibrating"  # is there while a finished run gets another calibration
 TRACEBACK = "traceback.txt"
 
+PROBLEM = "problem"  # the folder of a problem that was given without files
+
 SWEEP = "sweep.json"  # in the folder of a sweep
 SWEEP_LOCK = "sweep.lock"
 
 PRETRAINED = "pretrained"  # in the working folder: products of pre-training, shared by runs
 
-ARTIFACTS = (PREDICTIONS, CALIBRATION, DISTRIBUTIONS, PRIOR, DETECTION, SAMPLES, LOG, FIGURES, HYDRA, METRICS)
-"""What MLflow keeps of a run folder, in the order of upload: where metrics.json is, all others are."""
+ARTIFACTS = (PREDICTIONS, CALIBRATION, PRIOR, DETECTION, SAMPLES, LOG, FIGURES, HYDRA)
+"""What MLflow keeps of a run folder, beside the data of figures; then METRICS: where that is, all others are."""

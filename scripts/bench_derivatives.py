@@ -31,7 +31,7 @@ from torch import Tensor
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.networks import MLP
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Dataset, FieldSpec, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Dataset, FieldSpec, Noise, PointObservations, Problem
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import InPieces, MaybeCompiled, value_and_grad
 
@@ -66,7 +66,7 @@ class Reaction(Problem):
 def make_target(x: Tensor) -> Target:
     """What methods see of the residual at these points."""
     problem = Reaction(n=len(x))
-    readings = {"f": Readings(x.numpy(), np.zeros((len(x), 1)))}
+    readings = {"f": PointObservations(x.numpy(), np.zeros((len(x), 1)))}
     return Target(BNN(width=50, depth=2).bind(problem, problem.noise), problem.noise, readings)
 
 
@@ -117,8 +117,8 @@ def calls(network: MLP, theta: Tensor, x: Tensor) -> dict[str, Call]:
         loss = nested(lambda p: network(leaf, p), points).square().mean((1, 2))
         return loss, torch.autograd.grad(loss.sum(), leaf)[0]
 
-    pieces = target.pieces(len(theta))
-    loss = InPieces(lambda part, *picks: -target.log_likelihood(part, target.as_batch(picks)), pieces)
+    pieces = target.batches.pieces(len(theta))
+    loss = InPieces(lambda part, *picks: -target.log_likelihood(part, target.batches.unpack(picks)), pieces)
 
     def ours(members: Tensor) -> tuple[Tensor, Tensor]:
         return value_and_grad(loss, members)

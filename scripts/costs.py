@@ -18,10 +18,10 @@ from pathlib import Path
 import yaml
 
 from sciuq_runner.errors import OK
-from sciuq_runner.reproduction.costs import spent
-from sciuq_runner.reproduction.jobs import FIDELITIES, Job, check_names, jobs_of, presets
-from sciuq_runner.reproduction.processes import command
-from sciuq_runner.reproduction.steps import recorded
+from sciuq_runner.reproduction.job_costs import spent
+from sciuq_runner.reproduction.job_plan import recorded
+from sciuq_runner.reproduction.job_processes import command
+from sciuq_runner.reproduction.paper_jobs import FIDELITIES, Job, check_names, jobs_of, presets
 
 FILE = Path(__file__).parent.parent / "sciuq_runner" / "reproduction" / "costs.yaml"
 HEAD = """\

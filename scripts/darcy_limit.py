@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from keeping import by_name, keep
 from scipy.special import softmax
-from sciuq_runner.problems.darcy import INPUT, OUTPUT, SOURCE, Darcy
+from sciuq_runner.problems.darcy import HEAD, LOG_CONDUCTIVITY, SOURCE, Darcy
 from sciuq_runner.problems.darcy_flow import Flow
 
 from sciuq_runner.config.build import assemble, prepare
@@ -52,23 +52,26 @@ def errors(seed: int, length: float) -> dict[str, float]:
     model.inner.set_process(model.inner.places.numpy(), 1.0, problem.length)
     with TemporaryDirectory() as folder:
         pretrain(model, Store(Path("pretrained")), Path(folder), Loop())
-    noise = {**problem.noise, OUTPUT: Noise("known", WIDER * problem.noise_scale)}
+    noise = {**problem.noise, HEAD: Noise("known", WIDER * problem.noise_scale)}
     readings = {name: data.train for name, data in dataset.items()}
     target = Target(model, noise, readings, transforms=whole.transforms, operator=problem.operator)
     posterior = run.method.run(target, torch_stream(seed, "method"), Loop())
     x = problem.grid.points
     members = {name: predict(target, posterior, name, x).members[..., 0].T for name in dataset}
-    solved = {INPUT: members[INPUT], OUTPUT: Flow(problem.grid).solve(np.exp(members[INPUT]), SOURCE)}
+    solved = {
+        LOG_CONDUCTIVITY: members[LOG_CONDUCTIVITY],
+        HEAD: Flow(problem.grid).solve(np.exp(members[LOG_CONDUCTIVITY]), SOURCE),
+    }
 
     def standardised(name: str, values: Array, places: Array = x) -> Array:
         return target.transforms[name].apply(values, places)
 
-    read = dataset[OUTPUT].train
+    read = dataset[HEAD].train
     cells = [int(np.square(x - place).sum(1).argmin()) for place in read.x]
     assert np.allclose(x[cells], read.x), "heads are read at places of the grid"
     by_operator, by_equation = (
-        np.square(standardised(OUTPUT, part[cells], read.x) - standardised(OUTPUT, read.y, read.x)).sum(0)
-        for part in (members[OUTPUT], solved[OUTPUT])
+        np.square(standardised(HEAD, part[cells], read.x) - standardised(HEAD, read.y, read.x)).sum(0)
+        for part in (members[HEAD], solved[HEAD])
     )
     drawn = by_operator / WIDER**2
     found = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from sciuq_runner.reproduction.words import MEASURED, resource
+from sciuq_runner.reproduction.explanations import MEASURED, resource
 
 HEADER = "# Written by scripts with --keep, each under its name; read by explanations.yaml.\n"
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from sciuq_runner.physics.data_cache import VARIABLE
+from sciuq_runner.physics.data_cache import CACHE_VARIABLE
 
 torch.set_num_threads(1)
 
@@ -32,7 +32,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where data are kept while the tests run, in this process and in those that it starts."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(folder))
+        patch.setenv(CACHE_VARIABLE, str(folder))
         yield folder
 
 
@@ -63,7 +63,7 @@ def no_adopted_problems() -> Iterator[None]:
 def environment(**extra: str) -> dict[str, str]:
     """A clean environment for the program: no tracking server, one thread, and no cache but that of the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW", "SCIUQ"))}
-    return {**kept, VARIABLE: os.environ[VARIABLE], "OMP_NUM_THREADS": "1", "COLUMNS": "120", **extra}
+    return {**kept, CACHE_VARIABLE: os.environ[CACHE_VARIABLE], "OMP_NUM_THREADS": "1", "COLUMNS": "120", **extra}
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -146,7 +146,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     def call(*settings: str, folder: Path = tmp_path, keep: tuple[str, ...] = ()) -> Ended:
         monkeypatch.chdir(folder)
         ours = {name for name in os.environ if name.startswith(("MLFLOW", "SCIUQ"))}
-        for name in ours - {VARIABLE, *keep}:
+        for name in ours - {CACHE_VARIABLE, *keep}:
             monkeypatch.delenv(name)
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:

@@ -14,7 +14,16 @@ from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Dataset, FieldSpec, InverseGamma, Noise, Parameter, Problem, Readings
+from sciuq_runner.physics.problem import (
+    Dataset,
+    FieldSpec,
+    InverseGamma,
+    Noise,
+    Parameter,
+    PointObservations,
+    Problem,
+    RepeatedObservations,
+)
 from sciuq_runner.target.density import Target
 
 
@@ -75,7 +84,7 @@ def linear_regression(
     y = x @ np.array([[0.8], [-0.5]]) + 0.2 + scale * rng.standard_normal((n, 1))
     problem = Plane()
     model = BoundBNN(problem, {"u": MLP(2, 1, hidden=())}, Prior(prior_scale))
-    target = Target(model, {"u": noise}, {"u": Readings(x, y)}, temperature=temperature, dtype=torch.float64)
+    target = Target(model, {"u": noise}, {"u": PointObservations(x, y)}, temperature=temperature, dtype=torch.float64)
     features = np.concatenate([x, np.ones((n, 1))], axis=1)
     precision = (features.T @ features / scale**2 + np.eye(3) / prior_scale**2) / temperature
     covariance = np.linalg.inv(precision)
@@ -100,7 +109,7 @@ def many_weights(n: int = 20, n_inputs: int = 400) -> tuple[Target, Callable[[np
     x, noise, hyperprior = rng.standard_normal((n, n_inputs)), 0.5, InverseGamma(2.0, 1.0)
     y = 0.3 * x @ rng.standard_normal((n_inputs, 1)) + noise * rng.standard_normal((n, 1))
     model = BoundBNN(Many(n_inputs=n_inputs), {"u": MLP(n_inputs, 1, hidden=())}, Prior(1.0, hyperprior))
-    readings = {"u": Readings(x, y)}
+    readings = {"u": PointObservations(x, y)}
     target = Target(model, {"u": Noise("known", noise)}, readings, dtype=torch.float64)
     features = np.concatenate([x, np.ones((n, 1))], axis=1)
     values, vectors = np.linalg.eigh(features @ features.T)
@@ -137,7 +146,7 @@ def warped_regression(n: int = 12, prior_scale: float = 0.7) -> ExactRegression:
     bends = [x[:, :1] * x[:, 1:] for x in places]
     y = plain.y + 0.8 * bends[0]
     model = BoundBNN(Warped(), {"u": MLP(2, 1, hidden=())}, Prior(prior_scale))
-    readings = Readings(np.concatenate(places), np.tile(y, (2, 1)), copies=2, drift=drift)
+    readings = RepeatedObservations(np.concatenate(places), np.tile(y, (2, 1)), copies=2, drift=drift)
     target = Target(model, {"u": Noise("known", scale)}, {"u": readings}, dtype=torch.float64)
     rows = [np.concatenate([x, np.ones((n, 1)), bend], axis=1) for x, bend in zip(places, bends, strict=True)]
     # the mean of both places is read, their difference over the root of two vanishes up to the drift

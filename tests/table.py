@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.methods.hmc import HMC
@@ -18,6 +18,7 @@ from sciuq_runner.methods.ld import LD
 from sciuq_runner.methods.mcd import MCD
 from sciuq_runner.methods.mfvi import MFVI
 from sciuq_runner.methods.nuts import NUTS
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.methods.sens import SEns
 from sciuq_runner.methods.sghmc import SGHMC
 from sciuq_runner.methods.sgld import SGLD

@@ -31,7 +31,8 @@ from sciuq_runner.config.problem_files import adopt_files
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.memory import is_shortage
 from sciuq_runner.physics.data_files import read_arrays, read_columns
-from sciuq_runner.physics.expressions import FUNCTIONS, parse
+from sciuq_runner.physics.expression_parser import parse
+from sciuq_runner.physics.expressions import FUNCTIONS
 from tests.conftest import Inside
 
 CASES = {"expressions": 1000, "problems": 350, "texts": 150, "files": 400, "settings": 200, "lines": 25}

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
-from sciuq_runner.cli import tools
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
+from sciuq_runner.cli import plot
+from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 from tests.conftest import Inside, environment, program, read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli
@@ -53,7 +53,7 @@ def test_a_sweep_of_every_method_leaves_everything_behind(problem, cli, tmp_path
         later = read_metrics(folder)["config"]["choices"]["method"] in ("hmc", "dens")
         if later and not drawn:
             with pytest.raises(SystemExit, match="0"):
-                tools.plot([str(folder)])
+                plot.main([str(folder)])
         if later or drawn:
             check_figures(folder)
         check_folder(folder)
@@ -280,8 +280,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 import numpy as np
 import torch
-from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.physics.problem import FieldSpec, Noise, Problem, QuantityData, Readings
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
+from sciuq_runner.physics.problem import FieldSpec, Noise, PointObservations, Problem, QuantityData
 
 
 @dataclass(frozen=True)
@@ -303,7 +304,7 @@ class Sine(Problem):
     def dataset(self, rng):
         def read(n):
             t = np.linspace(0, 1, n)[:, None]
-            return Readings(t, np.sin(self.frequency * t) + 0.1 * rng.standard_normal(t.shape))
+            return PointObservations(t, np.sin(self.frequency * t) + 0.1 * rng.standard_normal(t.shape))
         test = read(50)
         everywhere = np.ones(50, dtype=bool)
         splits = {"id": everywhere}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sciuq_runner.cli import help as help_text
-from sciuq_runner.config.build import Run, assemble
+from sciuq_runner.config.build import RunSetup, assemble
 from sciuq_runner.config.compose import compose, plain
-from sciuq_runner.sweeps.expansion import expand
+from sciuq_runner.sweeps.request import read_sweep
 
 CONF = Path(__file__).parent.parent / "conf"
 FIDELITIES = ("smoke", "quick", "paper")
@@ -23,7 +23,7 @@ def names(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
-def run_of(*choices: str) -> Run:
+def run_of(*choices: str) -> RunSetup:
     return assemble(plain(compose([*choices, *(item for name in choices for item in NEEDED.get(name, []))], None)))
 
 
@@ -67,7 +67,7 @@ def test_hmc_at_paper_fidelity_has_the_numbers_of_the_paper():
 @pytest.mark.slow
 def test_experiments_expand():
     for name in names("experiment"):
-        for job in expand([f"experiment={name}", "fidelity=smoke"], None):
+        for job in read_sweep([f"experiment={name}", "fidelity=smoke"], None).jobs:
             assemble(plain(compose(job, None)))
 
 

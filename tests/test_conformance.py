@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 import torch
 
-from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.ld import LD
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.physics.problem import InverseGamma, Noise, Readings
+from sciuq_runner.physics.problem import InverseGamma, Noise, PointObservations
 from sciuq_runner.predict.predictive import predict
+from sciuq_runner.target.batches import Batches
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
 from tests.exact import ExactRegression, Plane, linear_regression, warped_regression
@@ -42,7 +43,7 @@ def test_every_method_has_a_row():
 
 def run(name: str, target: Target) -> Posterior:
     method = ROWS[name].method
-    assert method.refuse(target) is None
+    assert method.objection(target) is None
     return method.run(target, generator(), Loop())
 
 
@@ -84,7 +85,7 @@ def test_temperature(name):
         std = 1 / np.sqrt(np.diag(exact.features.T @ exact.features) / 0.09 / 0.5 + 1)
         np.testing.assert_allclose(posterior.theta.numpy().std(0), std, rtol=5 / np.sqrt(2 * 4000) + 0.05)
     elif row.tempered is None:
-        assert "temperature" in str(row.method.refuse(exact.target))
+        assert "temperature" in str(row.method.objection(exact.target))
     else:
         method = dataclasses.replace(row.method, **row.cold)
         row.tempered(exact, weights(name, exact, method.run(exact.target, generator(), Loop())))
@@ -100,7 +101,7 @@ def test_a_learned_noise_scale_is_recovered(name):
     target = linear_regression(n=N_NOISE, noise=noise).target
     row = ROWS[name]
     if row.noisy is None:
-        assert "known scale" in str(row.method.refuse(target))
+        assert "known scale" in str(row.method.objection(target))
         return
     start = target.init
     target.init = lambda n, g: start(n, g) + torch.tensor([0.0, 0, 0, 0.7]).double()  # begin at twice the truth
@@ -111,9 +112,9 @@ def test_a_learned_noise_scale_is_recovered(name):
 
 def test_learned_scales_that_cannot_be_are_refused():
     student = linear_regression(noise=Noise("learned", 0.3, "student_t")).target
-    assert "joint" in str(HMC().refuse(student))
-    assert HMC(scales="joint").refuse(student) is None
-    assert "method=hmc" in str(LD().refuse(student))
+    assert "joint" in str(HMC().objection(student))
+    assert HMC(scales="joint").objection(student) is None
+    assert "method=hmc" in str(LD().objection(student))
 
 
 def noisy_line(n: int = 160) -> Target:
@@ -123,7 +124,7 @@ def noisy_line(n: int = 160) -> Target:
     y = 0.5 * x[:, :1] + (0.4 + 0.3 * x[:, :1]) * rng.standard_normal((n, 1))
     noise = {"u": Noise("heteroscedastic", 0.4)}
     model = BoundBNN(Plane(), {"u": MLP(2, 2, (8,))}, Prior(1.0), noise)
-    return Target(model, noise, {"u": Readings(x, y)}, dtype=torch.float64)
+    return Target(model, noise, {"u": PointObservations(x, y)}, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("name", QUICK_AND_SLOW)
@@ -131,10 +132,10 @@ def test_a_noise_function_is_recovered_where_there_are_data(name):
     """The predicted scale rises along x as the true one does, within what 160 readings can tell."""
     target, row = noisy_line(), ROWS[name]
     if row.nonlinear is None:
-        assert "noise" in str(row.method.refuse(target))
+        assert "noise" in str(row.method.objection(target))
         return
     method = row.with_settings(row.nonlinear)
-    assert method.refuse(target) is None
+    assert method.objection(target) is None
     posterior = method.run(target, generator(), Loop())
     x = np.column_stack([np.linspace(-0.8, 0.8, 9), np.zeros(9)])
     found = predict(target, posterior, "u", x).aleatoric_std[:, 0]
@@ -148,15 +149,15 @@ def test_a_noise_function_is_recovered_where_there_are_data(name):
 @pytest.mark.parametrize("name", ["hmc", "ld", "mfvi", "la", "dens", "dens anchored", "mcd"])
 def test_compiled_in_pieces_a_method_finds_what_it_does_of_all_readings(name, monkeypatch, caplog):
     """All that compile do, sens and swag as dens; but not the anchored, whose members have readings of their own."""
-    monkeypatch.setattr("sciuq_runner.target.density.PIECE_ROWS", 20)
-    monkeypatch.setattr("sciuq_runner.target.density.PIECE_POINTS", 20)
-    compiler, pieces_of, used = torch.compile, Target.pieces, []
+    monkeypatch.setattr("sciuq_runner.target.batches.PIECE_ROWS", 20)
+    monkeypatch.setattr("sciuq_runner.target.batches.PIECE_POINTS", 20)
+    compiler, pieces_of, used = torch.compile, Batches.pieces, []
 
-    def spied(target, n_members):
-        used.append(pieces_of(target, n_members))
+    def spied(batches, n_members):
+        used.append(pieces_of(batches, n_members))
         return used[-1]
 
-    monkeypatch.setattr(Target, "pieces", spied)
+    monkeypatch.setattr(Batches, "pieces", spied)
     monkeypatch.setattr(torch, "compile", lambda call, **_: compiler(call, fullgraph=True, backend="aot_eager"))
     row, target = ROWS[name], linear_regression(n=60).target
     whole, pieces = (

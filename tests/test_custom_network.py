@@ -61,7 +61,7 @@ def test_every_method_runs_on_it(module, name):
     model = BNN(network=Factory(module, {"width": 6})).bind(problem, problem.noise)
     target = Target(model, problem.noise, {"u": data.train}, {"u": data.validation})
     method = row.with_settings(row.brief)
-    assert method.refuse(target) is None
+    assert method.objection(target) is None
     posterior = method.run(target, torch.Generator().manual_seed(0), Loop())
     found = predict(target, posterior, "u", np.linspace(-1, 1, 5)[:, None])
     assert np.isfinite(found.mean).all()

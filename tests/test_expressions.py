@@ -11,17 +11,9 @@ import pytest
 import torch
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.physics.expressions import (
-    CONSTANTS,
-    FUNCTIONS,
-    MAX_DEPTH,
-    MAX_LENGTH,
-    Number,
-    check_name,
-    check_names,
-    derivative_of,
-    parse,
-)
+from sciuq_runner.physics.expression_names import check_name, check_names, derivative_of
+from sciuq_runner.physics.expression_parser import MAX_DEPTH, MAX_LENGTH, parse
+from sciuq_runner.physics.expressions import CONSTANTS, FUNCTIONS, Number
 
 PYTHON = {
     **{name: getattr(math, name) for name in FUNCTIONS if hasattr(math, name)},

@@ -18,13 +18,14 @@ from sciuq_runner.problems.mixed_pde import MixedPDE
 
 from sciuq_runner import files, layout
 from sciuq_runner.errors import ConfigError, RunError
-from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.hmc import HMC
-from sciuq_runner.models.gan_fp import GANFP, BoundGenerators, PriorTraining, compare
-from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial, sliced_distance
+from sciuq_runner.methods.posterior import Posterior
+from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
+from sciuq_runner.models.gan_training import JUDGED_EVERY, Adversarial, sliced_distance
 from sciuq_runner.models.pretraining import Store, pretrain
+from sciuq_runner.models.prior_training import PriorTraining, unlikeness
 from sciuq_runner.networks.critic import LEAK, Critic
-from sciuq_runner.physics.problem import FieldSpec, History, Noise, Readings
+from sciuq_runner.physics.problem import FieldSpec, History, Noise, PointObservations
 from sciuq_runner.predict.predictive import predict
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop, Silent
@@ -118,10 +119,10 @@ def bound(**settings: object) -> BoundGenerators:
 def test_posterior_over_a_linear_generator_is_the_exact_gaussian_one():
     """Without hidden layers u is linear in z: Bayesian linear regression in the features of the generator."""
     model = bound(depth=0)
-    model.beta = model.physics.init(1, random(3)) + 0.3
+    model.beta = model.generated.init(1, random(3)) + 0.3
     x = np.linspace(-1, 1, 6)[:, None]
     y = 0.5 * x + 0.2
-    target = Target(model, model.problem.noise, {"u": Readings(x, y)}, dtype=torch.float64)
+    target = Target(model, model.problem.noise, {"u": PointObservations(x, y)}, dtype=torch.float64)
     basis = torch.cat([torch.zeros(1, 3), torch.eye(3)]).double()
     values = model.observe(basis, "u", torch.tensor(x))[..., 0].numpy()
     features, offset = (values[1:] - values[0]).T, values[0]
@@ -137,7 +138,7 @@ def test_derivatives_of_generated_fields_reach_the_physics():
     problem = MixedPDE()
     model = GANFP(latent=3, width=8).bind(problem, replace_noise(problem))
     assert isinstance(model, BoundGenerators)
-    model.beta = model.physics.init(1, random())
+    model.beta = model.generated.init(1, random())
     theta = torch.randn(2, 3, generator=random(1), dtype=torch.float64)
     points = torch.rand(4, 2, generator=random(2), dtype=torch.float64)
 
@@ -223,7 +224,7 @@ def test_pretraining_goes_on_where_it_was_interrupted(tmp_path):
 
 
 def test_a_checkpoint_can_be_written_at_any_step(tmp_path):
-    settings = replace(SMALL, n_steps=CHECK_EVERY + 1)
+    settings = replace(SMALL, n_steps=JUDGED_EVERY + 1)
     problem = Lines()
     model = GANFP(latent=3, width=8, n_realisations=100, gan=settings).bind(problem, problem.noise)
     loop = Loop(None, tmp_path / "run" / "checkpoint.safetensors", 0)  # after every step
@@ -267,15 +268,15 @@ class StopAt(Silent):
 @pytest.mark.parametrize(("factor", "said"), FAULTS)
 def test_a_training_that_goes_wrong_ends_in_a_sentence_and_keeps_the_last_good_weights(tmp_path, factor, said):
     """They are those of the look before, and can be loaded."""
-    model, early, again = (failing(2 * CHECK_EVERY, factor, CHECK_EVERY + 5) for _ in range(3))
+    model, early, again = (failing(2 * JUDGED_EVERY, factor, JUDGED_EVERY + 5) for _ in range(3))
     with pytest.raises(RunError, match=rf"{said}.* The last good weights are in {tmp_path / layout.LAST_GOOD}\."):
         pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
     assert not list((tmp_path / "store").glob("*.safetensors"))
     again.load_state(files.read_tensors(tmp_path / layout.LAST_GOOD)[0])
     (stage,) = early.pretraining()
-    torch.testing.assert_close(again.weights, stage.run(StopAt(CHECK_EVERY).loop)["beta"], rtol=0, atol=0)
+    torch.testing.assert_close(again.weights, stage.run(StopAt(JUDGED_EVERY).loop)["beta"], rtol=0, atol=0)
     assert torch.isfinite(again.weights).all()
-    assert again.physics.units == early.physics.units != {"u": 1.0}
+    assert again.generated.units == early.generated.units != {"u": 1.0}
 
 
 @pytest.mark.parametrize(("factor", "said"), FAULTS)
@@ -288,7 +289,7 @@ def test_weights_that_nobody_has_looked_at_are_not_called_good(tmp_path, factor,
 def test_weights_without_variety_are_not_called_good_either(tmp_path):
     """Early looks are patient with a generator that does not vary yet."""
     with pytest.raises(RunError, match=r"collapsed.* None of its weights were good yet: none are kept\."):
-        pretrain(failing(5 * CHECK_EVERY, 0.0, 0), Store(tmp_path / "store"), tmp_path, Loop())
+        pretrain(failing(5 * JUDGED_EVERY, 0.0, 0), Store(tmp_path / "store"), tmp_path, Loop())
 
 
 @dataclass(frozen=True)
@@ -316,7 +317,7 @@ def noisy_stage(scale: float = 0.5, told: bool = True) -> PriorTraining:
 @pytest.mark.parametrize("told", [True, False], ids=["known", "learned"])
 def test_noise_does_not_hide_that_a_generator_gives_always_the_same(told):
     stage = noisy_stage(told=told)
-    physics = stage.model.physics
+    physics = stage.model.generated
     good = physics.observe
     physics.observe = lambda beta, z, *rest: good(beta, 0 * z, *rest)  # type: ignore[method-assign]
     with pytest.raises(RunError, match=r"collapsed .* without noise its realisations vary 0.0%"):
@@ -333,7 +334,7 @@ def test_a_generator_of_the_true_realisations_is_never_refused(told, scale, capl
         line = x[:, :1] * z[..., None, :, 0] + z[..., None, :, 1]
         return line + 0 * beta.sum()
 
-    stage.model.physics.observe = observe  # type: ignore[method-assign,assignment]
+    stage.model.generated.observe = observe  # type: ignore[method-assign,assignment]
     stage.run(Loop())
     if told:
         assert "vary" not in caplog.text
@@ -343,12 +344,12 @@ def test_a_generator_of_the_true_realisations_is_never_refused(told, scale, capl
 def test_known_noise_is_added_to_what_is_made(scale):
     """For one z, all that varies is the noise, independently at every place."""
     stage, n = noisy_stage(scale), 20_000
-    beta = stage.model.physics.init(1, random()).float()
+    beta = stage.model.generated.init(1, random()).float()
     z = torch.randn(1, 1, 3, generator=random(1)).expand(1, n, 3)
     noise = torch.randn(1, n, 5, generator=random(2))
     with torch.no_grad():
-        values = stage.samples.values(stage.model.physics, beta, z, noise)["u"][0]
-        clean = stage.samples.values(stage.model.physics, beta, z, 0 * noise)["u"][0]
+        values = stage.samples.values(stage.model.generated, beta, z, noise)["u"][0]
+        clean = stage.samples.values(stage.model.generated, beta, z, 0 * noise)["u"][0]
     assert clean.std(1).max() < 1e-6
     # entries of the covariance of a sample are known to sqrt(2 / n) of the variance, or better
     wanted = scale**2 * np.eye(5)
@@ -360,18 +361,18 @@ def test_comparing_with_a_history_sees_shifts_and_scales():
     """Each number reacts to what it is about, by as much as it should."""
     real = np.random.default_rng(0).multivariate_normal(Process.mean, Process.covariance, 2000)
     spread, centred = real.std(), real - real.mean(0)
-    same = compare(real[::-1], real)
+    same = unlikeness(real[::-1], real)
     assert same == pytest.approx(dict.fromkeys(("mean_error", "value_distance", "spectrum_error"), 0.0), abs=1e-9)
-    shifted = compare(real + 0.3, real)
+    shifted = unlikeness(real + 0.3, real)
     assert shifted == pytest.approx(
         {"mean_error": 0.3 / spread, "value_distance": 0.3 / spread, "spectrum_error": 0.0}, abs=1e-9
     )
-    wider = compare(real.mean(0) + 1.5 * centred, real)
+    wider = unlikeness(real.mean(0) + 1.5 * centred, real)
     assert wider["mean_error"] == pytest.approx(0, abs=1e-9)
     assert wider["spectrum_error"] == pytest.approx(1.5**2 - 1)
     # quantiles move by half of their distance from the mean
     assert wider["value_distance"] == pytest.approx(0.5 * np.abs(centred).mean() / spread)
-    constant = compare(real + 0.3, np.broadcast_to(real[:1], real.shape))
+    constant = unlikeness(real + 0.3, np.broadcast_to(real[:1], real.shape))
     assert "spectrum_error" not in constant
 
 
@@ -389,11 +390,11 @@ def test_learned_noise_is_predicted_with_the_standard_deviation_that_the_game_ga
     problem = Function(case="student_t", likelihood=likelihood)
     model = GANFP(latent=3, width=8).bind(problem, problem.noise)
     assert isinstance(model, BoundGenerators)
-    model.beta = model.physics.init(1, random())
+    model.beta = model.generated.init(1, random())
     target = Target(model, problem.noise, {}, dtype=torch.float64)
     posterior = Posterior(torch.randn(4, 3, generator=random(1), dtype=torch.float64))
     x = np.linspace(-1, 1, 5)[:, None]
-    learned = model.physics.noise_scale(model.beta, "u", torch.tensor(x))[0]
+    learned = model.generated.noise_scale(model.beta, "u", torch.tensor(x))[0]
     np.testing.assert_allclose(predict(target, posterior, "u", x).aleatoric_std, learned)
     factor = (3 / 5) ** 0.5 if likelihood == "student_t" else 1.0
     torch.testing.assert_close(model.noise_scale(posterior.theta, "u", torch.tensor(x))[2], factor * learned)

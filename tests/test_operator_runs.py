@@ -16,12 +16,12 @@ import pytest
 import scipy.io
 from sciuq_runner.problems.darcy import Darcy
 
-from sciuq_runner.cli import tools
-from sciuq_runner.config.build import assemble
+from sciuq_runner.cli import calibrate, plot, predict
+from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import read_results
-from sciuq_runner.physics.data_cache import VARIABLE
+from sciuq_runner.evaluation.result_files import read_results
+from sciuq_runner.physics.data_cache import CACHE_VARIABLE
 from sciuq_runner.predict.emulator import Emulator
 from sciuq_runner.predict.out_of_distribution import read_detection
 from sciuq_runner.pyfunc import PyFunc
@@ -140,16 +140,16 @@ def test_figures_are_drawn_again(copy, capsys):
     before = {path.name: path.read_bytes() for path in (copy / "figures").iterdir()}
     shutil.rmtree(copy / "figures")
     with pytest.raises(SystemExit) as ended:
-        tools.plot([str(copy)])
+        plot.main([str(copy)])
     assert not ended.value.code
     assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == set(before)
     assert (copy / "figures" / "detection.png").read_bytes() == before["detection.png"]
 
 
 def test_functions_held_out_calibrate(copy, capsys, monkeypatch):
-    monkeypatch.setattr(tools, "_redraw", lambda folder: [])
+    monkeypatch.setattr("sciuq_runner.runs.afterwards.redraw", lambda folder: [])
     with pytest.raises(SystemExit) as ended:
-        tools.calibrate([str(copy), "calibration=[var,cdf]"])
+        calibrate.main([str(copy), "calibration=[var,cdf]"])
     assert not ended.value.code, capsys.readouterr().err
     found = read_metrics(copy)
     kinds = ("cal", "cal_var", "cal_cdf")
@@ -172,7 +172,7 @@ def predicted(run: Path, path: Path, *options: str) -> pd.DataFrame:
     """What the command line makes of a file of functions."""
     out = path.with_name("out.csv")
     with pytest.raises(SystemExit) as ended:
-        tools.predict([str(run), str(path), "-o", str(out), *options])
+        predict.main([str(run), str(path), "-o", str(out), *options])
     assert not ended.value.code
     return pd.read_csv(out)
 
@@ -180,7 +180,7 @@ def predicted(run: Path, path: Path, *options: str) -> pd.DataFrame:
 def refused(capsys: pytest.CaptureFixture[str], run: Path, path: Path, *options: str) -> str:
     """The sentence that the command line answers."""
     with pytest.raises(SystemExit) as ended:
-        tools.predict([str(run), str(path), *options])
+        predict.main([str(run), str(path), *options])
     said = capsys.readouterr()
     assert ended.value.code == 2
     assert said.out == ""
@@ -361,7 +361,7 @@ def without_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("no data are needed")
 
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "empty"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "empty"))
     monkeypatch.setattr(Darcy, "draw", refuse)
 
 
@@ -428,7 +428,9 @@ def brief(folder: Path, *settings: str) -> dict[str, Any]:
     run = assemble(plain(compose(["fidelity=smoke", *settings], None)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sciuq_runner.evaluation.plots.draw_all", lambda *_: [])
-        return execute(run, folder, Loop(), {"problem": "darcy", "method": "hmc", "model": "any"}).metrics
+        return execute(
+            run, *prepare(run), folder, Loop(), {"problem": "darcy", "method": "hmc", "model": "any"}
+        ).metrics
 
 
 CASES: dict[str, tuple[list[str], Callable[[dict[str, Any]], bool]]] = {

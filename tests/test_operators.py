@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from sciuq_runner.networks import MLP, Network
 from sciuq_runner.networks.activations import ACTIVATIONS
 from sciuq_runner.networks.cnn import CNN
-from sciuq_runner.networks.fno import FNO
-from sciuq_runner.networks.operator import DeepONet, OperatorNetwork
+from sciuq_runner.networks.fno import FourierNetwork
+from sciuq_runner.networks.operator import BranchTrunkNetwork, OperatorNetwork
 from sciuq_runner.training.autodiff import value_and_grad
 
 EPS = torch.finfo(torch.float64).eps
@@ -66,13 +66,13 @@ def cnn() -> Case:
 
 
 def deeponet() -> Case:
-    network = DeepONet(CNN((4, 3), 4, (2,), (3,), "tanh"), MLP(2, 3, (4,)))
+    network = BranchTrunkNetwork(CNN((4, 3), 4, (2,), (3,), "tanh"), MLP(2, 3, (4,)))
     x, inputs = points(5), normal(2, 12)
     return Case(network, lambda theta: network(theta, x, inputs), 60)
 
 
 def fno() -> Case:
-    network = FNO((4, 3), BOUNDS, width=2, modes=2, depth=2, hidden=3)
+    network = FourierNetwork((4, 3), BOUNDS, width=2, modes=2, depth=2, hidden=3)
     x, inputs = points(5), normal(2, 12)
     return Case(network, lambda theta: network(theta, x, inputs), 100)
 
@@ -116,7 +116,7 @@ def test_convolutions_are_those_of_torch(grid, channels, hidden, shared):
 @pytest.mark.parametrize("shared", [True, False])
 def test_deeponet_is_an_inner_product_of_its_networks(shared):
     branch, trunk = MLP(6, 5, (7,)), MLP(2, 4, (3,))
-    network = DeepONet(branch, trunk)
+    network = BranchTrunkNetwork(branch, trunk)
     theta, x = network.init(3, seeded()), points(4)
     inputs = normal(2, 6) if shared else normal(3, 2, 6)
     found = network(theta, x, inputs)
@@ -171,7 +171,7 @@ def fourier_operator(
 @pytest.mark.parametrize("shared", [True, False])
 def test_fno_is_that_of_fast_transforms(grid, modes, depth, activation, shared):
     width, hidden = 3, 5
-    network = FNO(grid, BOUNDS, width, modes, depth, hidden, activation)
+    network = FourierNetwork(grid, BOUNDS, width, modes, depth, hidden, activation)
     theta = network.init(2, seeded()) + 0.1 * normal(2, network.n_params)
     x, size = points(20), math.prod(grid)
     inputs = normal(3, size) if shared else normal(2, 3, size)
@@ -185,7 +185,7 @@ def test_fno_is_that_of_fast_transforms(grid, modes, depth, activation, shared):
 
 
 def test_fno_in_single_precision():
-    network = FNO((12, 10), BOUNDS, 4, 3, 3, 8)
+    network = FourierNetwork((12, 10), BOUNDS, 4, 3, 3, 8)
     theta, x, inputs = network.init(2, seeded()), points(30), normal(3, 120)
     found = network(theta.float(), x.float(), inputs.float())
     assert found.dtype == torch.float32
@@ -194,7 +194,7 @@ def test_fno_in_single_precision():
 
 def test_fields_have_their_values_at_the_nodes_and_are_bilinear_between():
     rows, columns = 6, 9
-    network = FNO((rows, columns), BOUNDS, modes=1)
+    network = FourierNetwork((rows, columns), BOUNDS, modes=1)
     axes = [torch.linspace(*ends, n, dtype=torch.float64) for ends, n in zip(BOUNDS, (rows, columns), strict=True)]
     nodes = torch.stack([part.flatten() for part in torch.meshgrid(*axes, indexing="ij")], dim=1)
     values = normal(2, 3, rows * columns)
@@ -212,9 +212,9 @@ def test_fields_have_their_values_at_the_nodes_and_are_bilinear_between():
 
 
 def test_fno_knows_how_many_frequencies_a_grid_has():
-    FNO((7, 14), BOUNDS, modes=4)
+    FourierNetwork((7, 14), BOUNDS, modes=4)
     with pytest.raises(ValueError, match="use at most 4"):
-        FNO((7, 14), BOUNDS, modes=5)
+        FourierNetwork((7, 14), BOUNDS, modes=5)
 
 
 @each
@@ -251,7 +251,7 @@ def test_members_do_not_interact(make):
 def biases(network: Network | OperatorNetwork) -> Tensor:
     """A mask of theta: the last row of every block, except of spectral weights."""
     blocks = network.blocks()
-    spectral = (network.width, 2 * network.width) if isinstance(network, FNO) else None
+    spectral = (network.width, 2 * network.width) if isinstance(network, FourierNetwork) else None
     rows = [torch.arange(rows) == rows - 1 for rows, _ in blocks]
     parts = [row[:, None].expand(block) & (block != spectral) for row, block in zip(rows, blocks, strict=True)]
     return torch.cat([part.flatten() for part in parts])
@@ -283,13 +283,13 @@ def test_dropped_units_lead_nowhere(make):
     parts = masks.split([rows * columns for rows, columns in network.blocks()], dim=1)
     matrices = [part.unflatten(1, block) for part, block in zip(parts, network.blocks(), strict=True)]
     assert all((matrix == matrix[:, :, :1]).all() for matrix in matrices)
-    firsts = [0, len(network.branch.blocks())] if isinstance(network, DeepONet) else [0]
+    firsts = [0, len(network.branch.blocks())] if isinstance(network, BranchTrunkNetwork) else [0]
     for i, matrix in enumerate(matrices):
         assert (matrix == 1).all() == (i in firsts)
 
 
 def test_a_dropped_channel_is_dropped_at_all_frequencies():
-    network = FNO((6, 6), BOUNDS, width=4, modes=2, depth=3)
+    network = FourierNetwork((6, 6), BOUNDS, width=4, modes=2, depth=3)
     _, layers, _, _ = network.weights(network.dropout_masks(50, 0.3, "units", seeded()))
     for pointwise, spectral in layers:
         assert (spectral == pointwise[:, None, :-1, :1]).all()
@@ -304,7 +304,7 @@ def test_blocks_cover_theta(make):
 
 
 def test_blocks_of_an_fno_follow_its_weights():
-    network = FNO((6, 6), BOUNDS, width=4, modes=2, depth=2, hidden=5)
+    network = FourierNetwork((6, 6), BOUNDS, width=4, modes=2, depth=2, hidden=5)
     layer = [(5, 4), *[(4, 8)] * 8]
     assert network.blocks() == [(4, 4), *layer, *layer, (5, 5), (6, 1)]
 
@@ -324,7 +324,7 @@ def test_the_value_is_affine_in_the_last_layer(make):
 @pytest.mark.parametrize(("make", "size"), [(cnn, 8), (deeponet, 16), (fno, 4)])
 def test_the_last_layer_ends_theta_or_its_branch(make, size):
     network = make().network
-    end = network.branch.n_params if isinstance(network, DeepONet) else network.n_params
+    end = network.branch.n_params if isinstance(network, BranchTrunkNetwork) else network.n_params
     assert network.last_layer().nonzero().flatten().tolist() == [*range(end - size, end)]
 
 
@@ -341,7 +341,7 @@ def test_a_seed_starts_members_apart_and_the_same_again(make):
 
 
 def test_fno_starts_with_the_variances_it_names():
-    network = FNO((8, 8), BOUNDS, width=6, modes=3, depth=2, hidden=10)
+    network = FourierNetwork((8, 8), BOUNDS, width=6, modes=3, depth=2, hidden=10)
     lift, layers, hidden, last = network.weights(network.init(300, seeded()))
     expected = [(lift[:, :-1], 2 / 9), (hidden[:, :-1], 2 / 16), (last[:, :-1], 2 / 11)]
     expected += [pair for w, s in layers for pair in ((w[:, :-1], 2 / 12), (s, 1 / 6))]
@@ -350,7 +350,7 @@ def test_fno_starts_with_the_variances_it_names():
 
 
 def test_fields_of_an_fno_neither_fade_nor_grow_at_the_start(monkeypatch):
-    network = FNO((16, 16), BOUNDS, width=16, modes=5, depth=8)
+    network = FourierNetwork((16, 16), BOUNDS, width=16, modes=5, depth=8)
     seen: list[float] = []
     convolve = network.convolve
 

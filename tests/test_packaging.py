@@ -101,7 +101,13 @@ def test_wheel_holds_configuration_and_problems(wheel: Path, tree: Path) -> None
     names = set(zipfile.ZipFile(wheel).namelist())
     beside = [*tree.glob("conf/**/*.yaml"), *tree.glob("problems/**/*.py")]
     wanted = {f"sciuq_runner/{path.relative_to(tree).as_posix()}" for path in beside}
-    wanted |= {path.relative_to(tree).as_posix() for path in tree.glob("sciuq_runner/**/*.py")}
+    inside = [
+        *tree.glob("sciuq_runner/**/*.py"),
+        *tree.glob("sciuq_runner/**/*.yaml"),
+        *tree.glob("sciuq_runner/**/templates/*"),
+    ]
+    wanted |= {path.relative_to(tree).as_posix() for path in inside}
+    assert "sciuq_runner/report/templates/report.html" in wanted
     assert "sciuq_runner/conf/config.yaml" in wanted
     assert "sciuq_runner/problems/function.py" in wanted
     assert wanted - names == set()

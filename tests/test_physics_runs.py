@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sciuq_runner.problems.user_description import PREDICTED_COLUMNS
 
-from sciuq_runner.evaluation.results import read_results
+from sciuq_runner.evaluation.result_files import read_results
 from tests.conftest import read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli
@@ -59,7 +59,7 @@ def test_a_quantity_is_predicted_where_it_depends_on(finished):
 
 
 def test_points_in_a_file_are_predicted(finished, tmp_path):
-    from sciuq_runner.cli.tools import predict
+    from sciuq_runner.cli.predict import main as predict
 
     (folder,) = run_folders(finished)
     points, out = tmp_path / "points.csv", tmp_path / "out.csv"

@@ -9,14 +9,18 @@ from sciuq_runner.problems.spde import SPDE
 
 from sciuq_runner.calibration.cdf import CDF
 from sciuq_runner.calibration.var import Var
-from sciuq_runner.config.build import CalibrationSettings, assemble, prepare
+from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import Held, collect, read_results, write_results
-from sciuq_runner.methods.base import LinearisedPosterior, Posterior
+from sciuq_runner.evaluation.quantity_results import result_of, statistic_results
+from sciuq_runner.evaluation.recalibration import calibrate_result
+from sciuq_runner.evaluation.result_files import read_results, write_results
+from sciuq_runner.evaluation.results import PredictedObservations, collect
+from sciuq_runner.evaluation.split_metrics import evaluate_splits
+from sciuq_runner.methods.posterior import LinearisedPosterior, Posterior
 from sciuq_runner.models.nnpc import NNPC
-from sciuq_runner.predict.predictive import N_EIGENVALUES, Predictive, predict, predict_statistics, statistics
-from sciuq_runner.runs.pipeline import calibrated, result_of, statistic_results
+from sciuq_runner.physics.observations import Realisations
+from sciuq_runner.predict.predictive import N_STATISTIC_EIGENVALUES, Predictive, predict, predict_statistics, statistics
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target.density import Target
 
@@ -51,7 +55,7 @@ def test_statistics_are_those_of_numpy():
     np.testing.assert_allclose(found["std"][..., 0], values.std(-1), rtol=1e-12)
     for member, eigenvalues in zip(values, found["eigenvalues"][..., 0], strict=True):
         singular = np.linalg.svd(member - member.mean(1, keepdims=True), compute_uv=False)
-        np.testing.assert_allclose(eigenvalues, singular[:N_EIGENVALUES] ** 2 / 12, rtol=1e-8)
+        np.testing.assert_allclose(eigenvalues, singular[:N_STATISTIC_EIGENVALUES] ** 2 / 12, rtol=1e-8)
 
 
 def test_the_total_variance_is_that_of_all_realisations_of_all_members(target, posterior, monkeypatch):
@@ -77,7 +81,7 @@ def test_statistics_of_every_member_are_predicted(target, posterior, dataset, mo
     np.testing.assert_allclose(found["std"].members[..., 0], every.std(2), rtol=1e-8)
     np.testing.assert_allclose(found["mean"].mean[:, 0], every.mean((0, 2)), atol=1e-10)
     assert not found["mean"].aleatoric_var.any()
-    assert found["eigenvalues"].mean.shape == (N_EIGENVALUES, 1)
+    assert found["eigenvalues"].mean.shape == (N_STATISTIC_EIGENVALUES, 1)
 
 
 def test_statistics_are_taken_after_linearising(target, posterior, dataset):
@@ -100,11 +104,11 @@ def test_a_realisation_is_what_calibration_counts(target, posterior, dataset):
     assert held.residuals.shape == (50, 9)
     order = stream(7, "calibration").permutation(50)[:2]
     rows = ((held.y - held.mean) / held.std)[:, order]
-    found = calibrated("u", result, CalibrationSettings(n=2), {"var": Var()}, 7)
+    found = calibrate_result("u", result, {"var": Var()}, 7, n=2)
     assert found.standards["var"] == Var().fit(rows)
     with pytest.raises(ValueError, match="51 is more than the 50"):
-        calibrated("u", result, CalibrationSettings(n=51), {"var": Var()}, 7)
-    assert result.evaluate()["id"]["rmsce"] < 0.6
+        calibrate_result("u", result, {"var": Var()}, 7, n=51)
+    assert evaluate_splits(result)["id"]["rmsce"] < 0.6
 
 
 def test_places_where_a_random_field_is_known_spoil_no_calibration():
@@ -119,7 +123,7 @@ def test_places_where_a_random_field_is_known_spoil_no_calibration():
 
     result = collect(data, *(prediction(part.x) for part in (data.test, data.train, data.calibration)))
     assert result.calibration.residuals.shape == (50, 7)
-    found = calibrated("u", result, CalibrationSettings(), {"cdf": CDF()}, 0).evaluate()
+    found = evaluate_splits(calibrate_result("u", result, {"cdf": CDF()}, 0))
     assert found["id"]["rmsce"] < 0.05
     assert found["cal_id"]["rmsce"] < 0.5 / 50**0.5  # of the median of 50; with both ends it is 0.1
 
@@ -127,18 +131,19 @@ def test_places_where_a_random_field_is_known_spoil_no_calibration():
 def test_residuals_of_few_or_damaged_realisations_are_left_as_they_are():
     x, ones = np.zeros((3, 1)), np.ones((3, 1))
     for y in (np.ones((3, 0)), np.arange(3.0)[:, None], np.full((3, 2), np.nan), np.zeros((3, 2))):
-        assert Held(x, y, 0 * ones, ones, random=True).residuals.shape == y.T.shape
-    assert Held(x[:0], np.empty((0, 1)), ones[:0], ones[:0], random=True).residuals.shape == (1, 0)
+        assert PredictedObservations(Realisations(x, y), 0 * ones, ones).residuals.shape == y.T.shape
+    nothing = Realisations(x[:0], np.empty((0, 1)))
+    assert PredictedObservations(nothing, ones[:0], ones[:0]).residuals.shape == (1, 0)
 
 
 def test_statistics_come_back_from_files(target, posterior, dataset, tmp_path):
     found = statistic_results(target, posterior, dataset, ["u"])
     assert list(found) == ["u_mean", "u_std", "u_eigenvalues"]
-    assert found["u_eigenvalues"].x[:, 0].tolist() == list(range(1, N_EIGENVALUES + 1))
+    assert found["u_eigenvalues"].x[:, 0].tolist() == list(range(1, N_STATISTIC_EIGENVALUES + 1))
     reference = dataset["u"].reference
     np.testing.assert_allclose(found["u_std"].reference[:, 0], reference.std(1))
     expected = np.linalg.norm(found["u_mean"].mean[:, 0] - reference.mean(1)) / np.linalg.norm(reference.mean(1))
-    assert found["u_mean"].evaluate()["id"]["rl2e"] == pytest.approx(expected)
+    assert evaluate_splits(found["u_mean"])["id"]["rl2e"] == pytest.approx(expected)
     write_results(tmp_path, found)
     again = read_results(tmp_path)
     assert {name: item.statistic_of for name, item in again.items()} == dict.fromkeys(found, "u")

@@ -11,7 +11,7 @@ from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_tensors
 from sciuq_runner.physics.data_files import digests
-from sciuq_runner.physics.problem import Noise, Readings
+from sciuq_runner.physics.problem import Noise, PointObservations
 from sciuq_runner.runs.resume import Origin, restart_arguments
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import LogDisplay, Loop
@@ -49,7 +49,7 @@ class Fatal(Loop):
 def target(name: str) -> Target:
     noise = Noise("known" if ROWS[name].noisy is None else "learned", 0.3)
     made = linear_regression(noise=noise).target
-    made.validation_terms = made.make_terms({"u": Readings(made.terms[0].x.numpy(), made.terms[0].y.numpy())})
+    made.validation_terms = made.make_terms({"u": PointObservations(made.terms[0].x.numpy(), made.terms[0].y.numpy())})
     return made
 
 

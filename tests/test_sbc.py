@@ -28,8 +28,9 @@ from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import InverseGamma, Noise, Readings
-from sciuq_runner.target.density import Batch, Target
+from sciuq_runner.physics.problem import InverseGamma, Noise, PointObservations
+from sciuq_runner.target.batches import Batch
+from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
 from tests.exact import Plane
 
@@ -45,7 +46,7 @@ Ranks = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Simulations(Plane):
-    """Readings ``y[i]`` of its own for every member of a batch: what is observed is u - y[i], and it reads zero."""
+    """Observations ``y[i]`` of its own for every member of a batch: what is observed is u - y[i], and it reads zero."""
 
     y: Tensor
 
@@ -65,7 +66,7 @@ class Case:
     def target(self, y: Tensor, kind: type[Target] = Target) -> Target:
         """The posteriors given the readings ``y[n, N, 1]``, one per member."""
         model = BoundBNN(Simulations(y), {"u": MLP(2, 1, (3,))}, self.prior)
-        return kind(model, {"u": self.noise}, {"u": Readings(X, np.zeros((len(X), 1)))}, dtype=torch.float64)
+        return kind(model, {"u": self.noise}, {"u": PointObservations(X, np.zeros((len(X), 1)))}, dtype=torch.float64)
 
 
 class Product(Target):

@@ -15,7 +15,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.methods.base import Method
 from sciuq_runner.physics.problem import Problem
 from sciuq_runner.schema import Positive, build, check, construct, locate
-from sciuq_runner.sweeps.expansion import expand
+from sciuq_runner.sweeps.request import read_sweep
 
 register_resolvers()
 
@@ -136,10 +136,10 @@ def test_what_is_not_in_the_file_of_a_problem_can_be_added(tmp_path):
 
 
 def test_a_sweep_is_expanded_to_its_jobs():
-    jobs = expand(["method=hmc,dens", "seed=range(0,3)", "fidelity=smoke"], None)
+    jobs = read_sweep(["method=hmc,dens", "seed=range(0,3)", "fidelity=smoke"], None).jobs
     assert len(jobs) == 6
     assert ["method=dens", "seed=2", "fidelity=smoke"] in jobs
-    preset = expand(["experiment=paper/function_known", "seed=7"], None)
+    preset = read_sweep(["experiment=paper/function_known", "seed=7"], None).jobs
     assert ["method=dens", "experiment=paper/function_known", "seed=7"] in preset
     assert {job[-1] for job in preset} == {"seed=7"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import secrets
@@ -22,6 +21,7 @@ from omegaconf import OmegaConf
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sciuq_runner.cli.run import main
+from sciuq_runner.config.compose import register_resolvers
 from sciuq_runner.config.environment import NOTES_VARIABLE
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_json, write_json
@@ -30,8 +30,8 @@ from sciuq_runner.runs.resume import Origin, digest
 from sciuq_runner.sweeps.earlier import find_sweep, index, locked
 from sciuq_runner.sweeps.launcher import Launcher
 from sciuq_runner.sweeps.notes import BEGINNING, Note, leave
+from sciuq_runner.sweeps.request import read_sweep
 from sciuq_runner.sweeps.run import notes_in
-from sciuq_runner.sweeps.settings import identity_of
 from sciuq_runner.sweeps.sweep import Sweep
 from sciuq_runner.tracking.tracker import Tracker
 from sciuq_runner.training.autodiff import workers
@@ -267,10 +267,9 @@ def test_a_sweep_is_found_by_its_settings(tmp_path):
     for name, settings in {"old": ["seed=0,1"], "other": ["seed=0,1,2"], "new": ["seed=0,1"]}.items():
         write_json(tmp_path / name / "sweep.json", {"settings": settings})
     os.utime(tmp_path / "old", (0, 0))
-    parsed = argparse.Namespace(
-        overrides=["sweep=local", "seed=0,1", "threads=4", "sweep.resume=true"], config_dir=None
-    )
-    assert find_sweep(tmp_path, identity_of(parsed)) == tmp_path / "new"
+    register_resolvers()
+    request = read_sweep(["sweep=local", "seed=0,1", "threads=4", "sweep.resume=true"], None)
+    assert find_sweep(tmp_path, request.identity) == tmp_path / "new"
     assert find_sweep(tmp_path, ["seed=5"]) is None
 
 
@@ -310,8 +309,9 @@ class Pool:
 @pytest.fixture
 def sweep(tmp_path, monkeypatch) -> Iterator[Sweep]:
     """A sweep without a launcher."""
+    register_resolvers()
     with notes_in(tmp_path) as notes:
-        yield Sweep(argparse.Namespace(overrides=[], config_dir=None), tmp_path, notes, None)
+        yield Sweep(read_sweep([], None), tmp_path, notes, None)
     monkeypatch.delenv(NOTES_VARIABLE)
 
 
@@ -432,7 +432,7 @@ def test_a_job_has_the_threads_that_it_is_given(size, torch_threads, chains):
     before = torch.get_num_threads()
     try:
         with threadpool_limits(None):  # restores what is set within
-            share_threads(SimpleNamespace(size=size, n_readings=1000), 3)  # type: ignore[arg-type]
+            share_threads(SimpleNamespace(size=size, n_observations=1000), 3)  # type: ignore[arg-type]
             assert torch.get_num_threads() == torch_threads
             assert workers.count == chains
             assert max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas") <= 3

@@ -10,7 +10,7 @@ from scipy import stats
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.physics.problem import InverseGamma, Noise, Readings
+from sciuq_runner.physics.problem import InverseGamma, Noise, PointObservations
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import InPieces, value_and_grad
 from tests.devices import elsewhere
@@ -23,7 +23,7 @@ Y = RNG.standard_normal((6, 1))
 
 def make(noise: Noise, prior: Prior | None = None, temperature: float = 1.0) -> Target:
     model = BoundBNN(Plane(), {"u": MLP(2, 1, (3,))}, prior or Prior())
-    return Target(model, {"u": noise}, {"u": Readings(X, Y)}, temperature=temperature, dtype=torch.float64)
+    return Target(model, {"u": noise}, {"u": PointObservations(X, Y)}, temperature=temperature, dtype=torch.float64)
 
 
 def predictions(target: Target, theta: torch.Tensor) -> np.ndarray:
@@ -86,7 +86,7 @@ def test_mini_batches_are_unbiased():
     pairs = [torch.tensor([i, j]) for i in range(6) for j in range(i)]
     parts = torch.stack([target.log_likelihood(theta, {"u": (pair,)}) for pair in pairs])
     torch.testing.assert_close(parts.mean(0), target.log_likelihood(theta), rtol=1e-12, atol=1e-9)
-    (drawn,) = target.draw_batch(2, torch.Generator().manual_seed(0))["u"]
+    (drawn,) = target.batches.draw(2, torch.Generator().manual_seed(0))["u"]
     assert len(drawn) == len(set(drawn.tolist())) == 2
 
 
@@ -134,13 +134,13 @@ def test_compiled_a_function_in_pieces_is_their_mean(pieces):
 def test_readings_are_in_pieces_where_that_pays():
     """Every reading once, and of all members together enough in each piece."""
     target = linear_regression(n=6000).target
-    assert target.pieces(1)[0].shape == (3, 2000)
-    (index,) = target.pieces(8)
+    assert target.batches.pieces(1)[0].shape == (3, 2000)
+    (index,) = target.batches.pieces(8)
     assert index.shape == (24, 250)
     assert index.flatten().sort().values.tolist() == list(range(6000))
-    assert target.pieces(1000)[0].shape == (60, 100)
-    assert linear_regression(n=300).target.pieces(12) == ()
-    assert linear_regression(n=5003).target.pieces(8) == ()  # a prime number
+    assert target.batches.pieces(1000)[0].shape == (60, 100)
+    assert linear_regression(n=300).target.batches.pieces(12) == ()
+    assert linear_regression(n=5003).target.batches.pieces(8) == ()  # a prime number
 
 
 def test_the_hyperprior_of_a_group_is_that_of_its_learned_members():

@@ -22,10 +22,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sciuq_runner.cli import tools
-from sciuq_runner.cli.common import find_run
+from sciuq_runner.cli import calibrate, plot, predict
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import read_panels, read_results
+from sciuq_runner.evaluation.plots.distributions import DISTRIBUTIONS, panels_of
+from sciuq_runner.evaluation.result_files import read_results
+from sciuq_runner.evaluation.split_metrics import evaluate_splits
+from sciuq_runner.files import read_npz
+from sciuq_runner.runs.finding import find_run
 from tests.conftest import environment, program, read_metrics, run_folders
 
 pytestmark = pytest.mark.cli
@@ -51,7 +54,7 @@ def run(place: Path) -> Path:
 
 
 def tool(name: str, *arguments: str, cwd: Path) -> Any:
-    code = f"from sciuq_runner.cli.tools import {name}; {name}()"
+    code = f"from sciuq_runner.cli.{name} import main; main()"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, check=False)
 
@@ -76,10 +79,10 @@ def test_the_folder_holds_all_that_metrics_and_figures_need(run):
     result = read_results(run)["u"]
     assert list(result.standards) == list(CALIBRATORS)
     metrics = read_metrics(run)["u"]
-    for split, values in result.evaluate().items():
+    for split, values in evaluate_splits(result).items():
         for name, value in values.items():
             assert metrics[split][name] == pytest.approx(value, rel=1e-12)
-    assert set(read_panels(run)) == {"weights", "u(0)", "noise scale of u"}
+    assert set(panels_of(read_npz(run / DISTRIBUTIONS))) == {"weights", "u(0)", "noise scale of u"}
     with np.load(run / "predictions.npz", allow_pickle=False) as arrays:
         np.testing.assert_allclose(arrays["u_cal_std"], arrays["u_cal_var_std"])
         factor = arrays["u_cal_std"] / np.hypot(arrays["u_aleatoric_std"], arrays["u_epistemic_std"])
@@ -168,7 +171,7 @@ def test_points_that_are_none_are_named(run, tmp_path, capsys, content, said):
     if content is not None:
         path.write_text(content)
     with pytest.raises(SystemExit) as ended:
-        tools.predict([str(run), str(path), "-o", str(tmp_path / "never.csv")])
+        predict.main([str(run), str(path), "-o", str(tmp_path / "never.csv")])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
@@ -190,7 +193,7 @@ def test_points_that_are_none_are_named(run, tmp_path, capsys, content, said):
 def test_mistakes_leave_the_run_as_it_was(run, capsys, arguments, said):
     before = (run / "metrics.json").read_bytes()
     with pytest.raises(SystemExit) as ended:
-        tools.calibrate([str(run) if item == "RUN" else item for item in arguments])
+        calibrate.main([str(run) if item == "RUN" else item for item in arguments])
     assert ended.value.code == 2
     found = capsys.readouterr().err
     assert said in found
@@ -223,9 +226,9 @@ def test_a_damaged_run_is_named(place, run, tmp_path):
 def test_damaged_metrics_are_named(run, tmp_path, capsys, lost, said):
     shutil.copytree(run, tmp_path / "run")
     metrics = lose(tmp_path / "run" / "metrics.json", lost)
-    commands = [lambda: tools.calibrate([str(tmp_path / "run"), "calibration=var"])]
+    commands = [lambda: calibrate.main([str(tmp_path / "run"), "calibration=var"])]
     if lost != ["u"]:  # figures do not need it
-        commands.append(lambda: tools.plot([str(tmp_path / "run")]))
+        commands.append(lambda: plot.main([str(tmp_path / "run")]))
     for command in commands:
         with pytest.raises(SystemExit) as ended:
             command()
@@ -241,7 +244,7 @@ def test_a_damaged_model_is_named(run, tmp_path, capsys, lost):
     lose(tmp_path / "run" / "model" / "config.json", lost)
     (tmp_path / "points.csv").write_text("x\n0.5\n")
     with pytest.raises(SystemExit) as ended:
-        tools.predict([str(tmp_path / "run"), str(tmp_path / "points.csv")])
+        predict.main([str(tmp_path / "run"), str(tmp_path / "points.csv")])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert lost[-1] in line

@@ -1,4 +1,4 @@
-r"""What every calibrator offers, and the distributions of the scaled residual that they return.
+r"""What every calibrator offers.
 
 A calibrator turns the Gaussian predictive distribution of a quantity into that of
 
@@ -11,39 +11,19 @@ with one distribution :math:`Z` for all :math:`x`, fitted to the scaled residual
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-
-import numpy as np
 
 from sciuq_runner.physics.problem import Array
-from sciuq_runner.predict.scaled_residual import RESOLUTION, Standard
+from sciuq_runner.predict.scaled_residual import Standard
 
 
 class Calibrator(ABC):
-    """The settings ``calibration.*`` and the algorithm; subclasses are frozen dataclasses."""
+    """The settings ``calibration.by.*`` and the algorithm; subclasses are frozen dataclasses."""
 
     @abstractmethod
     def fit(self, z: Array) -> Standard:
-        """The distribution of scaled residuals, from those of the calibration data: one row for every reading or
+        """The distribution of scaled residuals, from those of the calibration data: one row for every observation or
         function."""
 
-
-def residuals(z: Array) -> Array:
-    """Scaled residuals in ascending order, or one sentence on why there is nothing to learn from them."""
-    ordered = np.sort(z, axis=None)
-    if not ordered.size:
-        raise ValueError("Calibration needs at least one reading.")
-    if not np.isfinite(ordered).all():
-        raise ValueError("Calibration needs finite residuals: a prediction or its standard deviation is not.")
-    return ordered
-
-
-def spacing(z: Array) -> Array:
-    """The resolution at ``z``, a power of two."""
-    return np.ldexp(RESOLUTION, np.maximum(np.frexp(z)[1], 0))
-
-
-def pool(z: Array, rounding: Callable[[Array], Array] = np.round) -> tuple[Array, Array]:
-    """Distinct values in ascending order and how often each occurs, rounded to the resolution."""
-    values, counts = np.unique(rounding(z / spacing(z)) * spacing(z), return_counts=True)
-    return values, counts
+    def caution(self, n: int, unit: str) -> str | None:
+        """A sentence for the person where ``n`` residuals (``unit`` says of what) are too few for what is promised."""
+        return None

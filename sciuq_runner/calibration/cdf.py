@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sciuq_runner.calibration.base import Calibrator, pool, residuals
+from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.calibration.residuals import in_order, pool
 from sciuq_runner.physics.problem import Array
-from sciuq_runner.predict.scaled_residual import Piecewise
+from sciuq_runner.predict.piecewise import Piecewise
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,6 @@ class CDF(Calibrator):
     """
 
     def fit(self, z: Array) -> Piecewise:
-        values, counts = pool(residuals(z))
+        values, counts = pool(in_order(z))
         last = np.cumsum(counts)
         return Piecewise(values, (last - (counts - 1) / 2) / (last[-1] + 1), straight=False)

@@ -9,9 +9,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from sciuq_runner.calibration.base import Calibrator, pool, residuals
+from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.calibration.residuals import in_order, pool
 from sciuq_runner.physics.problem import Array
-from sciuq_runner.predict.scaled_residual import RESOLUTION, Piecewise
+from sciuq_runner.predict.piecewise import Piecewise
+from sciuq_runner.predict.scaled_residual import LEVEL, TIE_RESOLUTION
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,17 @@ class Conformal(Calibrator):
     """
 
     def fit(self, z: Array) -> Piecewise:
-        scores, counts = pool(np.abs(residuals(z)), np.ceil)
-        scores = np.maximum(scores, RESOLUTION / 2)
+        scores, counts = pool(np.abs(in_order(z)), np.ceil)
+        scores = np.maximum(scores, TIE_RESOLUTION / 2)
         shares = np.cumsum(counts) / (z.size + z.size // len(z))  # one more row, of scores that may be anything
         knots = np.concatenate([-scores[::-1], scores])
         levels = 0.5 + np.concatenate([-shares[::-1], shares]) / 2
         return Piecewise(knots, levels, straight=True, outward=True)
+
+    def caution(self, n: int, unit: str) -> str | None:
+        if n >= points_needed(LEVEL):
+            return None
+        return f"From {n} {unit}, conformal intervals carry no guarantee at 95 %: that takes {points_needed(LEVEL)}."
 
 
 def points_needed(level: float) -> int:

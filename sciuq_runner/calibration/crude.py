@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sciuq_runner.calibration.base import Calibrator, pool, residuals, spacing
+from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.calibration.residuals import in_order, pool, spacing
 from sciuq_runner.physics.problem import Array
-from sciuq_runner.predict.scaled_residual import Piecewise
+from sciuq_runner.predict.piecewise import Piecewise
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Crude(Calibrator):
     """
 
     def fit(self, z: Array) -> Piecewise:
-        values, counts = pool(residuals(z))
+        values, counts = pool(in_order(z))
         last = np.cumsum(counts)
         tied = counts > 1
         half = tied * spacing(values) / 4

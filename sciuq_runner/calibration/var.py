@@ -8,9 +8,10 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtri
 
-from sciuq_runner.calibration.base import Calibrator, residuals
+from sciuq_runner.calibration.base import Calibrator
+from sciuq_runner.calibration.residuals import in_order
 from sciuq_runner.physics.problem import Array
-from sciuq_runner.predict.scaled_residual import N_LEVELS, RESOLUTION, Normal
+from sciuq_runner.predict.scaled_residual import N_LEVELS, TIE_RESOLUTION, Normal
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,9 @@ class Var(Calibrator):
     criterion: Literal["nll", "rmsce"] = "nll"
 
     def fit(self, z: Array) -> Normal:
-        ordered = residuals(z)
+        ordered = in_order(z)
         scale = np.sqrt(np.mean(ordered**2)) if self.criterion == "nll" else least_rmsce(ordered)
-        return Normal(max(float(scale), RESOLUTION))
+        return Normal(max(float(scale), TIE_RESOLUTION))
 
 
 def least_rmsce(z: Array) -> float:

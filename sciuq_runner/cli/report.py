@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sciuq_runner.cli.common import Parser, conclude
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.report.report_files import REPORT_PAGE, REPORT_TABLES, write_report
+from sciuq_runner.reproduction.paper_files import PAPER_FIGURES, PAPER_PAGE, PAPER_TABLES, write_paper
+from sciuq_runner.tracking.experiment import DEFAULT_EXPERIMENT
 
 if TYPE_CHECKING:  # reading and writing are imported when they are needed: --help answers at once
-    from sciuq_runner.report.runs import Run
-    from sciuq_runner.report.tables import Report
-    from sciuq_runner.reproduction.comparison import Paper
-
-PAGE, TABLES = "report.html", "report.md"
-PAPER_PAGE, PAPER_TABLES, FIGURES = "paper.html", "paper.md", "figures"
-EXPERIMENT = "sciuq"
+    from sciuq_runner.report.recorded_runs import RecordedRun
+    from sciuq_runner.report.run_tables import Report
+    from sciuq_runner.reproduction.paper_comparison import Paper
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -32,16 +31,16 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="sciuq-report",
         allow_abbrev=False,
         description="Compare runs: one row per configuration, mean and standard deviation over its seeds. "
-        f"Writes {PAGE}, a page that needs nothing but itself, and {TABLES}.",
+        f"Writes {REPORT_PAGE}, a page that needs nothing but itself, and {REPORT_TABLES}.",
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--experiment", metavar="NAME", help=f"all runs of an experiment ({EXPERIMENT})")
+    which.add_argument("--experiment", metavar="NAME", help=f"all runs of an experiment ({DEFAULT_EXPERIMENT})")
     which.add_argument("--runs", metavar="RUN", nargs="+", help="run folders, folders of them, or ids of MLflow runs")
     parser.add_argument(
         "--paper",
         action="store_true",
         help=f"compare with the numbers and findings of the paper instead: writes {PAPER_PAGE}, {PAPER_TABLES} and "
-        f"{FIGURES}/",
+        f"{PAPER_FIGURES}/",
     )
     parser.add_argument(
         "--fidelity", choices=("smoke", "quick", "paper"), help="of the runs to compare with the paper (the highest)"
@@ -59,66 +58,36 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read the runs, make both pages, and write them when all went well."""
-    from sciuq_runner.report import page, runs, tables
+    """Read the runs, and compare them with each other or with the paper."""
+    from sciuq_runner.report.recorded_runs import named, of_experiment
+    from sciuq_runner.report.run_tables import build, require_rows
 
-    experiment = EXPERIMENT if options.experiment is None else options.experiment
-    if options.runs:
-        found, title = runs.named(options.runs, options.uri), "Runs in " + ", ".join(options.runs)
-    else:
-        found, title = runs.of_experiment(experiment, options.uri), f"Experiment {experiment}"
+    experiment = DEFAULT_EXPERIMENT if options.experiment is None else options.experiment
+    found = named(options.runs, options.uri) if options.runs else of_experiment(experiment, options.uri)
     if options.paper:
         beside_the_paper(found, options)
         return
-    report = tables.build(found, title)
-    if not report.sections:
-        named = "--runs" if options.runs else f"--experiment {experiment}"
-        states = ", ".join(sorted({item.status for item in report.left_out})) or "there are none"
-        raise ConfigError(f"{named} has no finished run with metrics ({states}): finish one with sciuq-run first.")
-    write(options.output, {PAGE: page.html(report), TABLES: page.markdown(report)})
+    report = build(found, "Runs in " + ", ".join(options.runs) if options.runs else f"Experiment {experiment}")
+    require_rows(report, "--runs" if options.runs else f"--experiment {experiment}")
+    written = write_report(report, options.output)
     print_summary(report)
-    for name in (PAGE, TABLES):
-        print(f"report: {options.output.absolute() / name}")
+    print_places(written)
 
 
-def beside_the_paper(found: Sequence[Run], options: argparse.Namespace) -> None:
-    """Compare runs with the paper, and write what came of it."""
-    from sciuq_runner.reproduction import comparison, page
+def beside_the_paper(found: Sequence[RecordedRun], options: argparse.Namespace) -> None:
+    """Compare runs with the paper."""
+    from sciuq_runner.reproduction import paper_comparison
 
-    paper = comparison.build(found, options.fidelity)
-    pages: dict[str, str | bytes] = {PAPER_PAGE: page.html(paper), PAPER_TABLES: page.markdown(paper, FIGURES)}
-    pages |= {f"{FIGURES}/{name}.png": png for name, (_, png) in paper.figures.items()}
-    write(options.output, pages)
+    paper = paper_comparison.build(found, options.fidelity)
+    written = write_paper(paper, options.output)
     print_paper(paper)
-    for name in (PAPER_PAGE, PAPER_TABLES):
-        print(f"report: {options.output.absolute() / name}")
+    print_places(written)
 
 
-def write(folder: Path, pages: Mapping[str, str | bytes]) -> None:
-    """All files or none: each takes its name after those behind it are complete."""
-    from sciuq_runner.files import write_atomically
-
-    def write_from(names: Sequence[str]) -> None:
-        content = pages[names[0]]
-        data = content if isinstance(content, bytes) else content.encode("utf-8", errors="replace")
-
-        def write_these(target: Path) -> None:
-            target.write_bytes(data)
-            if names[1:]:
-                write_from(names[1:])
-
-        write_atomically(folder / names[0], write_these)
-
-    try:
-        for path in (folder / name for name in pages):
-            if path.is_dir():
-                raise IsADirectoryError(0, f"{path.name} is a folder")
-        write_from(list(pages))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(
-            f"--output {folder} cannot be written ({reason}): name a folder that you can write to."
-        ) from error
+def print_places(written: Sequence[Path]) -> None:
+    """Where the report is."""
+    for path in written:
+        print(f"report: {path}")
 
 
 def print_paper(paper: Paper) -> None:
@@ -138,14 +107,14 @@ def print_summary(report: Report) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from sciuq_runner.report.page import counted
-    from sciuq_runner.report.tables import COST, best, spelled
+    from sciuq_runner.report.report_texts import counted
+    from sciuq_runner.report.run_tables import TRAINING_SECONDS, best, spelled
 
     table = Table(title=Text(report.title), title_justify="left")
     for name in ("problem", "configuration", "seeds", "metric", "mean ± std", "train_s"):
         table.add_column(name, justify="right" if name in ("seeds", "mean ± std", "train_s") else "left")
     for section in report.sections:
-        column, cost = section.column(section.headline), section.column(COST)
+        column, cost = section.column(section.headline), section.column(TRAINING_SECONDS)
         bold = best(column, section.headline)
         for index, (row, value, seconds) in enumerate(zip(section.rows, spelled(column), spelled(cost), strict=True)):
             style = "bold" if index in bold else ""

@@ -11,22 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sciuq_runner.cli.common import Parser, conclude
-from sciuq_runner.errors import FAILED, INTERRUPTED, ConfigError
+from sciuq_runner.errors import OK, ConfigError
 
 if TYPE_CHECKING:  # --help answers at once
-    from sciuq_runner.reproduction.processes import Task
-from sciuq_runner.reproduction.steps import (
-    EXPERIMENT,
-    Step,
-    group_of,
-    plan,
-    recorded,
-    require_writable,
-    save_finished,
-    task_of,
-)
-
-LOGS, LOCK = Path("reproduce_failed"), ".sciuq-reproduce.lock"
+    from sciuq_runner.report.recorded_runs import RecordedRun
+    from sciuq_runner.reproduction.job_plan import Step
+    from sciuq_runner.reproduction.job_processes import Task
+    from sciuq_runner.reproduction.paper_jobs import Job
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -67,46 +58,53 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def run(options: argparse.Namespace) -> None:
-    """Say what there is to do, and do it."""
-    from sciuq_runner.locks import Busy, alone
-    from sciuq_runner.reproduction.jobs import check_names, jobs, presets
-    from sciuq_runner.reproduction.kept import kept_runs
-    from sciuq_runner.tracking.tracker import Tracker
+def run(options: argparse.Namespace) -> int:
+    """Say what there is to do, and do it; returns the exit status."""
+    from sciuq_runner.reproduction.job_plan import plan, recorded, require_writable
+    from sciuq_runner.reproduction.kept_runs import kept_runs
+    from sciuq_runner.reproduction.paper_jobs import check_names, jobs, presets
 
     names = check_names(options.names)
     if options.list:
         width = max(map(len, names))
         print("\n".join(f"{name.ljust(width)}  {presets()[name]}" for name in names))
-        return
-    found, runs = jobs(names, options.fidelity), recorded()
-    save = partial(save_finished, found, options.keep)
+        return OK
     if options.keep and not options.dry_run:
         require_writable(options.keep)
+    found, runs = jobs(names, options.fidelity), recorded()
+    save = partial(save_finished, found, options.keep)
+    if not options.dry_run:
         save(runs)
     steps = plan(found, options.seeds, runs + (kept_runs(options.keep) if options.keep else []))
     describe(steps, options)
-    left = [step for step in steps if not step.done and not step.refusal]
-    if options.dry_run or not left:
+    if options.dry_run or not any(step.is_left for step in steps):
+        return OK
+    return perform(steps, options.jobs, save)
+
+
+def save_finished(found: Sequence[Job], folder: Path | None, runs: Sequence[RecordedRun] | None = None) -> None:
+    """Keep the runs of some jobs that are in MLflow, where that is wanted; what fails now is tried the next time."""
+    from sciuq_runner.reproduction.job_plan import recorded
+    from sciuq_runner.reproduction.kept_runs import keep
+
+    if folder is None:
         return
-    Tracker(os.environ.get("MLFLOW_TRACKING_URI"), EXPERIMENT, Path.cwd()).connect()  # once, before jobs race for it
     try:
-        with alone(Path(LOCK), wait=False):
-            perform(left, [step for step in steps if step.done], options.jobs, save)
-    except Busy as error:
-        raise ConfigError(f"another sciuq-reproduce is at work in {Path.cwd()}: wait for it, or stop it.") from error
+        keep(recorded() if runs is None else runs, found, folder)
+    except (OSError, ConfigError) as error:
+        print(f"Not all finished runs could be kept in {folder}: {error}", flush=True)
 
 
 def describe(steps: Sequence[Step], options: argparse.Namespace) -> None:
     """What there is to do, what is there already, and how long it will take."""
-    from sciuq_runner.reproduction.costs import spoken
+    from sciuq_runner.reproduction.job_costs import spoken
 
     for step in steps:
         time_needed = "time unknown" if step.seconds is None else f"about {spoken(step.seconds)}"
         time_needed += ", a guess" if step.guessed and step.seconds is not None else ""
         state = "done" if step.done else step.refusal or ("goes on, " if step.folder else "") + time_needed
         print(f"{step.name}: {state}")
-    left = [step for step in steps if not step.done and not step.refusal]
+    left = [step for step in steps if step.is_left]
     times = [step.seconds for step in left if step.seconds is not None]
     done, guessed = sum(step.done for step in steps), sum(step.guessed for step in left)
     needed = f"about {spoken(sum(times) / options.jobs)} with {options.jobs} at a time"
@@ -117,30 +115,23 @@ def describe(steps: Sequence[Step], options: argparse.Namespace) -> None:
     )
 
 
-def perform(left: Sequence[Step], done: Sequence[Step], n_jobs: int, save: Callable[[], None]) -> None:
-    """Run what is left, and ``save`` every end; ends the program with the status that tells how that went."""
-    from sciuq_runner.reproduction.costs import spoken
-    from sciuq_runner.reproduction.processes import work
+def perform(steps: Sequence[Step], n_jobs: int, save: Callable[[], None]) -> int:
+    """Run what is left, and ``save`` every end; returns the exit status that tells how that went."""
+    from sciuq_runner.reproduction.job_costs import spoken
+    from sciuq_runner.reproduction.left_jobs import run_left
 
-    tasks = [task_of(step, n_jobs) for step in left]
-    ended: list[Task] = []
-
-    def report(task: Task) -> None:
-        ended.append(task)
+    def report(task: Task, number: int, total: int) -> None:
         state = f"FAILED: {task.message}" if task.status else f"done in {spoken(task.seconds)}"
-        print(f"[{len(ended)}/{len(tasks)}] {task.name}: {state}", flush=True)
+        print(f"[{number}/{total}] {task.name}: {state}", flush=True)
         save()
 
-    complete = work(tasks, n_jobs, report, LOGS, {group_of(step.job) for step in done})
-    failed = [task for task in ended if task.status]
-    if failed:
-        print(f"{len(failed)} of {len(ended)} runs failed:")
-        print("\n".join(f"  sciuq-run {' '.join(task.arguments)}: {task.message}" for task in failed))
-    if not complete:
+    attempt = run_left(steps, n_jobs, report)
+    if attempt.failed:
+        print(f"{len(attempt.failed)} of {len(attempt.ended)} runs failed:")
+        print("\n".join(f"  sciuq-run {' '.join(task.arguments)}: {task.message}" for task in attempt.failed))
+    if not attempt.complete:
         print("Stopped. The same command goes on from here.")
-        sys.exit(INTERRUPTED)
-    if failed:
-        sys.exit(FAILED)
+    return attempt.exit_status
 
 
 if __name__ == "__main__":

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
-
 from omegaconf import Container, DictConfig, OmegaConf
 
-from sciuq_runner.config.compose import hydra_settings, resolved
+from sciuq_runner.config.compose import resolved
 from sciuq_runner.config.explain import all_keys, nearest_key
 from sciuq_runner.errors import ConfigError
 
 
-def shown(parsed: argparse.Namespace) -> str:
-    """What ``--cfg job``, ``hydra`` or ``all`` prints; ``--package`` chooses a part.
+def shown(cfg: DictConfig, kind: str, package: str | None) -> str:
+    """What ``--cfg job``, ``hydra`` or ``all`` prints of a composed configuration; ``--package`` chooses a part.
 
     The settings of Hydra itself keep their interpolations, with ``--resolve`` too: a job has some of their values only
     when it runs.
     """
-    cfg = hydra_settings(parsed.overrides, parsed.config_dir)
-    help_texts = ("help", "hydra_help") if parsed.cfg == "hydra" else ()
+    help_texts = ("help", "hydra_help") if kind == "hydra" else ()
     own = {"hydra": OmegaConf.masked_copy(cfg.hydra, [str(key) for key in cfg.hydra if key not in help_texts])}
     parts = {"job": resolved(cfg), "hydra": own, "all": {**own, **resolved(cfg)}}
-    return in_yaml(OmegaConf.create(parts[parsed.cfg]), parsed.package)
+    return in_yaml(OmegaConf.create(parts[kind]), package)
 
 
 def in_yaml(cfg: DictConfig, package: str | None) -> str:

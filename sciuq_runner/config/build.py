@@ -13,13 +13,11 @@ from sciuq_runner import layout, memory
 from sciuq_runner.calibration.base import Calibrator
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.gold_standard import gold_standard
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
+from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 from sciuq_runner.memory import Need
 from sciuq_runner.methods.base import Method
-from sciuq_runner.models.base import BoundAdversarialModel, Model
-from sciuq_runner.models.operator_fields import OperatorFieldModel
-from sciuq_runner.models.operators import OperatorModel
-from sciuq_runner.models.random_fields import RandomFieldModel
+from sciuq_runner.methods.compatibility import refuse_combination, refuse_target
+from sciuq_runner.models.base import Model
 from sciuq_runner.physics.problem import Dataset, Problem
 from sciuq_runner.predict.out_of_distribution import DetectionSettings
 from sciuq_runner.schema import Dtype, Positive, build, construct
@@ -79,7 +77,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSetup:
     """Everything a run needs, built and checked."""
 
     problem: Problem
@@ -96,7 +94,7 @@ class Run:
     )  # by tuned files, beside model and method
 
 
-def assemble(config: Mapping[str, Any]) -> Run:
+def assemble(config: Mapping[str, Any]) -> RunSetup:
     """Build a run from a resolved configuration; every mistake is a :class:`ConfigError`."""
     settings = construct(Settings, config, "")
     construct(Fidelity, settings.fidelity, "fidelity")
@@ -133,7 +131,7 @@ def assemble(config: Mapping[str, Any]) -> Run:
                 raise ConfigError(
                     f"problem: the quantity {other} has a name that {layout.PREDICTIONS} uses for {name}: rename it."
                 )
-    return Run(problem, model, method, calibration, calibrators, tracking, detection, settings, config)
+    return RunSetup(problem, model, method, calibration, calibrators, tracking, detection, settings, config)
 
 
 def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[str, Calibrator]:
@@ -144,17 +142,17 @@ def build_calibrators(by: Mapping[str, Any], trust: Sequence[str] = ()) -> dict[
     }
 
 
-def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Target]:
+def prepare(run: RunSetup, share: memory.Share | None = None) -> tuple[Dataset, Target]:
     """Make the data and the target; refuse a method that cannot serve it, or not in its share of the memory."""
     settings = run.settings
-    refuse_model(run.problem, run.model)
+    refuse_combination(run.problem, run.model, run.method)
     dataset = run.problem.dataset(stream(settings.seed, "data"))
     readings = {name: data.train for name, data in dataset.items()}
     model = run.model.bind(run.problem, run.problem.noise, readings)
     target = Target(
         model,
         run.problem.noise,
-        readings if model.uses_readings else {},
+        {} if model.inference == "prior" else readings,
         {name: data.validation for name, data in dataset.items()},
         temperature=settings.temperature,
         dtype=getattr(torch, settings.dtype),
@@ -164,25 +162,13 @@ def prepare(run: Run, share: memory.Share | None = None) -> tuple[Dataset, Targe
     )
     if run.calibrators and run.calibration.data == "train":
         for name, data in dataset.items():
-            if 0 < data.train.n_units < (run.calibration.n or 1):
+            if 0 < data.train.n_residuals < (run.calibration.n or 1):
                 raise ConfigError(
-                    f"calibration.n={run.calibration.n} is more than the {data.train.n_units} that train {name}."
+                    f"calibration.n={run.calibration.n} is more than the {data.train.n_residuals} that train {name}."
                 )
     if settings.gold not in (None, "auto"):
         gold_standard(settings.gold, target, dataset, settings.seed)
-    if isinstance(model, BoundAdversarialModel) and not run.method.trains_members:
-        raise ConfigError(
-            f"method: {type(run.model).__name__} is trained against a critic, and there is no likelihood that "
-            f"{type(run.method).__name__} could use: use method=dens."
-        )
-    if not model.uses_readings and not run.method.draws_priors:
-        raise ConfigError(
-            f"method: {type(run.model).__name__} has learned from the readings before inference, and what is left to "
-            f"do is to draw from a prior, which {type(run.method).__name__} does not: use method=hmc, nuts or ld."
-        )
-    refusal = run.method.refuse(target)
-    if refusal:
-        raise ConfigError(refusal)
+    refuse_target(run.method, target)
     memory.refuse([*run.method.needs(target), *predicted(run.method, dataset)], share)
     return dataset, target
 
@@ -193,37 +179,9 @@ def predicted(method: Method, dataset: Dataset) -> list[Need]:
     Of operators and random fields moments are kept.
     """
     key, count = method.kept
-    sizes = [data.test.y.size for data in dataset.values() if data.test.inputs is None and not data.test.random]
+    sizes = [data.test.y.size for data in dataset.values() if not data.test.columns_are_functions]
     numbers = count * (sum(sizes) + 4 * max(sizes, default=0))
     return [Need(f"{key}={count}", f"predictions of {count} samples at {sum(sizes)} test points", 8.0 * numbers)]
-
-
-def refuse_model(problem: Problem, model: Model) -> None:
-    """Random fields, operators and others need models of their own."""
-    if any(spec.has_units for spec in problem.fields.values()) and not model.knows_units:
-        raise ConfigError(
-            f"model: {type(model).__name__} knows no units of fields and coordinates: leave out problem.units, or use "
-            "model=bnn."
-        )
-    if (problem.operator is not None) != isinstance(model, OperatorModel | OperatorFieldModel):
-        if problem.operator is not None:
-            raise ConfigError(
-                f"model: this problem has an operator to learn, which {type(model).__name__} does not: "
-                "use model=deeponet, or pa_gan_fp for one field with noisy readings."
-            )
-        raise ConfigError(
-            f"model: this problem has no operator, which {type(model).__name__} would learn: use model=bnn."
-        )
-    if bool(problem.random_inputs) == isinstance(model, RandomFieldModel):
-        return
-    if problem.random_inputs:
-        raise ConfigError(
-            f"model: the fields of this problem are random, and {type(model).__name__} is no model of such: "
-            "use model=nnpc."
-        )
-    raise ConfigError(
-        f"model: the fields of this problem are not random, as they are for {type(model).__name__}: use model=bnn."
-    )
 
 
 def require_device(name: str) -> None:

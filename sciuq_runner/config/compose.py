@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from sciuq_runner.config import policy as permissions
@@ -19,26 +20,35 @@ from sciuq_runner.config.uris import kept_uri, refuse_password
 from sciuq_runner.errors import ConfigError
 
 
-def compose(overrides: Sequence[str], config_dir: str | None, with_hydra: bool = False) -> DictConfig:
-    """Compose one job's configuration, or say in a sentence what is wrong with it."""
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_module
-    from hydra.core.global_hydra import GlobalHydra
+class Composer:
+    """Hydra on our configuration and a folder of the user's: opened once, composes as often as it is asked."""
 
-    register_resolvers()
-    if config_dir is not None:
-        refuse_folder(Path(config_dir))
-    extra = [f"hydra.searchpath=[{quote(f'file://{Path(config_dir).resolve()}')}]"] if config_dir else []
-    before = GlobalHydra.instance().hydra  # that of a job at work in this process
-    try:
-        GlobalHydra.instance().clear()
-        with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
-            return hydra_compose("config", [*overrides, *extra], return_hydra_config=with_hydra)
-    except Exception as error:  # only configuration is at work here: whatever fails is a mistake in it
-        raise mistake(error, overrides, config_dir) from error
-    finally:
-        GlobalHydra.instance().clear()
-        GlobalHydra.instance().hydra = before
+    def __init__(self, config_dir: str | None = None) -> None:
+        from sciuq_runner.config.hydra_internals import open_hydra
+
+        register_resolvers()
+        if config_dir is not None:
+            refuse_folder(Path(config_dir))
+        self.config_dir = config_dir
+        self.hydra = open_hydra(CONFIG_MODULE, config_dir)
+
+    def compose(self, overrides: Sequence[str]) -> DictConfig:
+        """One job's configuration with Hydra's own part, or a sentence on what is wrong with it."""
+        from sciuq_runner.config.hydra_internals import compose_with
+
+        try:
+            return compose_with(self.hydra, overrides)
+        except Exception as error:  # only configuration is at work here: whatever fails is a mistake in it
+            raise mistake(error, overrides, self.config_dir) from error
+
+
+def compose(overrides: Sequence[str], config_dir: str | None = None, with_hydra: bool = False) -> DictConfig:
+    """Compose one job's configuration, or say in a sentence what is wrong with it."""
+    cfg = Composer(config_dir).compose(overrides)
+    if not with_hydra:
+        with open_dict(cfg):
+            del cfg["hydra"]
+    return cfg
 
 
 def mistake(error: Exception, overrides: Sequence[str], config_dir: str | None) -> ConfigError:
@@ -71,6 +81,29 @@ def quote(text: str) -> str:
     """A value that the override grammar takes as it is."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def override_text(key: str, value: Any) -> str:
+    """A setting as the override grammar takes it: None is null, texts are quoted where they need it."""
+    return f"{key}={_override_value(value)}"
+
+
+def _override_value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_override_value, value))}]"
+    text = str(value)
+    is_plain = not isinstance(value, str) or re.fullmatch(r"[A-Za-z_][\w./+-]*", text)
+    return text if is_plain else quote(text)
+
+
+def carry_variables(cfg: DictConfig) -> None:
+    """Give a job our variables of the environment, whatever a configuration file says of them."""
+    with read_write(cfg), open_dict(cfg):
+        cfg.hydra.job.env_set = {name: os.environ.get(name, "") for name in VARIABLES}
 
 
 def carried_variables() -> list[str]:
@@ -116,15 +149,3 @@ def parse_overrides(overrides: Sequence[str]) -> list[Any]:
         return list(OverridesParser.create().parse_overrides(list(overrides)))
     except HydraException as error:
         raise mistake(error, overrides, None) from error
-
-
-def hydra_settings(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
-    """What all jobs of a sweep share, with Hydra's own part."""
-    from hydra.core.hydra_config import HydraConfig
-
-    parsed = parse_overrides(overrides)
-    fixed = [text for text, item in zip(overrides, parsed, strict=True) if not item.is_sweep_override()]
-    cfg = compose(fixed, config_dir, with_hydra=True)
-    refuse_code(cfg, overrides)  # before an interpolation, or a launcher, makes anything of it
-    HydraConfig.instance().set_config(cfg)  # for interpolations such as ${hydra:runtime.choices.problem}
-    return cfg

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sciuq_runner.config.compose import compose, plain
+from sciuq_runner.config.compose import Composer, plain
 from sciuq_runner.config.configuration_hash import BOOKKEEPING
 
 TUNED = {"tuned/method": ("method",), "tuned/model": ("model",), "tuned/model_method": ("model", "method")}
@@ -22,11 +22,12 @@ def changed_terms(
 
     ``overrides`` are those that ``config`` was composed from: a setting that the person has chosen is no change.
     """
-    usual = terms(untuned(overrides, config_dir))
+    composer = Composer(config_dir)
+    usual = terms(untuned(composer, overrides))
     found = {key: value for key, value in terms(config).items() if value != usual.get(key)}
     whom: dict[str, list[str]] = {key: [] for key in found}
     for group, names in TUNED.items() if found else ():
-        alone = terms(untuned(overrides, config_dir, [other for other in TUNED if other != group]))
+        alone = terms(untuned(composer, overrides, [other for other in TUNED if other != group]))
         for key in found:
             if alone.get(key) != usual.get(key):
                 whom[key] += [f"{name}={choices[name]}" for name in names]
@@ -36,11 +37,15 @@ def changed_terms(
     }
 
 
-def untuned(
-    overrides: Sequence[str], config_dir: str | None = None, groups: Iterable[str] = tuple(TUNED)
-) -> dict[str, Any]:
+def given(hydra: Any) -> list[str]:
+    """The overrides that a configuration was composed from, but for those of Hydra that do not change its settings."""
+    paths = [text for text in hydra.overrides.hydra if text.lstrip("+").startswith("hydra.searchpath=")]
+    return [*paths, *hydra.overrides.task]
+
+
+def untuned(composer: Composer, overrides: Sequence[str], groups: Iterable[str] = tuple(TUNED)) -> dict[str, Any]:
     """The configuration without these groups of tuned settings."""
-    return plain(compose([*overrides, *(f"~{group}" for group in groups)], config_dir))
+    return plain(composer.compose([*overrides, *(f"~{group}" for group in groups)]))
 
 
 def terms(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -110,6 +110,15 @@ def _adopt(value: str) -> str:
     return name
 
 
+def forget_file(path: Path) -> None:
+    """A problem from a file is a choice no more: its name is free for another."""
+    from hydra.core.config_store import ConfigStore
+
+    for name in [name for name, file in ADOPTED.items() if file == path]:
+        del ADOPTED[name]
+        ConfigStore.instance().repo.get("problem", {}).pop(f"{name}.yaml", None)
+
+
 def _is_yaml(name: str) -> bool:
     return name.lower().endswith((".yaml", ".yml"))
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from sciuq_runner.physics.problem import Array, QuantityData
+from sciuq_runner.physics.problem import Array, Dataset, OperatorPairs, QuantityData
 from sciuq_runner.physics.standardisation import Standardisation, mean_rl2e
 from sciuq_runner.predict.predictive import Predictive
+from sciuq_runner.target.density import Target
 
 STRENGTHS = np.logspace(-4, 4, 17)
 """Of the ridge, relative to the mean square of the inputs; the best on validation functions is taken."""
+
+
+def compare_operator(
+    target: Target, dataset: Dataset, predictives: Mapping[str, Predictive]
+) -> dict[str, dict[str, float]]:
+    """What simple methods and single members would have given in place of an operator."""
+    assert target.operator is not None
+    name = target.operator.output
+    transforms = target.transforms
+    return baselines(dataset[name], transforms[target.operator.input], predictives[name], transforms.get(name))
 
 
 def baselines(
@@ -22,7 +35,6 @@ def baselines(
     the average single member, by split; the mean over the functions of each. That of a member also in the units of
     ``outputs``."""
     test, predictions = data.test, {}
-    assert test.inputs is not None
     predictions["linear"] = ridge(data, inputs, log=False)
     if min(part.y.min() for part in (data.train, data.validation) if part.y.size) > 0:
         predictions["linear_log"] = ridge(data, inputs, log=True)
@@ -48,10 +60,12 @@ def ridge(data: QuantityData, inputs: Standardisation, log: bool) -> Array:
     """Linear regression of all values at the training points on all values of the inputs, ``[N, R]`` at the test
     points: standardised, by singular values of the inputs, the strength of the ridge chosen on validation functions."""
     train, validation, test = data.train, data.validation, data.test
+    assert isinstance(train, OperatorPairs)
+    assert isinstance(validation, OperatorPairs)
+    assert isinstance(test, OperatorPairs)
     outputs = Standardisation.fit(train.x, train.y, log)
 
-    def standard(part: Array | None) -> Array:
-        assert part is not None
+    def standard(part: Array) -> Array:
         return inputs.apply(part.T, inputs.x).T
 
     left, values, right = np.linalg.svd(standard(train.inputs), full_matrices=False)
@@ -64,7 +78,8 @@ def ridge(data: QuantityData, inputs: Standardisation, log: bool) -> Array:
         raw = outputs.scale[:, None] * made.T + outputs.centre[:, None]
         if x.shape != train.x.shape:
             raw = outputs.interpolated(raw, x)
-        return np.exp(raw) if log else raw
+        found: Array = np.exp(raw) if log else raw
+        return found
 
     chosen = 1.0
     if len(validation):

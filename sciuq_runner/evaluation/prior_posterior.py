@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.evaluation.posterior_summaries import parameter_draws
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.physics.problem import Array, InverseGamma
 from sciuq_runner.target.density import Target
 
-N_DRAWS = 2000
+N_PANEL_DRAWS = 2000
 
 
 def before_and_after(
@@ -20,11 +21,11 @@ def before_and_after(
     """Samples for one panel each of the unknown numbers, of theta and every direct prediction at the origin if the
     prior was learned, of ``probes`` (quantities at points) and of every learned noise scale."""
     panels: dict[str, dict[str, Array]] = {}
-    z = target.tensor(rng.standard_normal((N_DRAWS, target.model.n_scalars)))
+    z = target.tensor(rng.standard_normal((N_PANEL_DRAWS, target.model.n_scalars)))
     before, after = target.model.parameters(z), parameter_draws(target, posterior)
     panels |= {name: {"prior": numbers(before[name]), "posterior": numbers(after[name])} for name in before}
     hyperprior = target.model.prior.hyperprior
-    initial = np.full(N_DRAWS, target.model.prior.scale) if hyperprior is None else draw_scale(hyperprior, rng)
+    initial = np.full(N_PANEL_DRAWS, target.model.prior.scale) if hyperprior is None else draw_scale(hyperprior, rng)
     if hyperprior is not None:
         learned = resample(posterior.evaluate_scale(target.prior_scale), rng)
         priors = {"initial prior": prior(target, initial, rng), "learned prior": prior(target, learned, rng)}
@@ -59,9 +60,9 @@ def probe(
 
     Where the prior of theta holds what was read already, the model has to say what was assumed before.
     """
-    if target.model.uses_readings:
+    if target.model.inference != "prior":
         return values_at(target, {"prior": prior(target, scales, rng), "posterior": posterior}, quantity, point)
-    assumed = target.model.assumed(quantity, N_DRAWS, rng)
+    assumed = target.model.assumed(quantity, N_PANEL_DRAWS, rng)
     before = {} if assumed is None else {"prior": assumed}
     found = values_at(target, {"posterior": posterior}, quantity, point)
     return {label: before | after for label, after in found.items()}
@@ -80,11 +81,6 @@ def values_at(
     return {label: {name: numbers(samples.evaluate(value)[:, 0, 0]) for name, samples in posteriors.items()}}
 
 
-def parameter_draws(target: Target, posterior: Posterior) -> dict[str, torch.Tensor]:
-    """The unknown numbers of the problem for every sample, never linearised: they would leave their bounds."""
-    return target.model.parameters(posterior.theta[:, target.n_weights - target.model.n_scalars : target.n_weights])
-
-
 def numbers(values: torch.Tensor) -> Array:
     found: Array = values.cpu().double().numpy()
     return found
@@ -92,13 +88,13 @@ def numbers(values: torch.Tensor) -> Array:
 
 def draw_scale(hyperprior: InverseGamma, rng: np.random.Generator) -> Array:
     """Scales drawn from the inverse-Gamma hyperprior of their square."""
-    return 1 / np.sqrt(rng.gamma(hyperprior.shape, hyperprior.scale, N_DRAWS))
+    return 1 / np.sqrt(rng.gamma(hyperprior.shape, hyperprior.scale, N_PANEL_DRAWS))
 
 
 def resample(scales: torch.Tensor, rng: np.random.Generator) -> Array:
-    return rng.choice(scales.cpu().double().numpy(), N_DRAWS)
+    return rng.choice(scales.cpu().double().numpy(), N_PANEL_DRAWS)
 
 
 def subset(values: Array, rng: np.random.Generator) -> Array:
     """A few thousand of many values: enough for a density."""
-    return rng.choice(values.ravel(), 5 * N_DRAWS)
+    return rng.choice(values.ravel(), 5 * N_PANEL_DRAWS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,8 +11,9 @@ import torch
 from torch import Generator, Tensor
 
 from sciuq_runner.memory import Need
-from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.models.base import BoundAdversarialModel
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
+from sciuq_runner.models.base import BoundAdversarialModel, InferenceKind
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import CompileChoice, InPieces, worth_compiling
@@ -32,16 +34,16 @@ class DEns(Method):
     (several quantities weighted by their noise), and otherwise the sum of negative log-likelihoods in place of the
     squares. Without ``weight_decay`` the members are maxima of the posterior: the decay is that of the prior. The
     learning rate falls to ``final_rate`` along a half cosine where that is given. With a ``batch_size`` every step sees
-    that many random readings, or functions where an operator is learned; null takes all.
+    that many random observations, or functions where an operator is learned; null takes all.
 
     ``anchored`` members (Pearce et al. 2020, randomised maximum a posteriori) are drawn to anchors from the prior
-    instead of to zero, and fit readings with fresh noise added: samples of the posterior where the model is linear
+    instead of to zero, and fit observations with fresh noise added: samples of the posterior where the model is linear
     and the noise Gaussian, approximately so elsewhere.
 
     Members of a model that is trained against a critic take all but their number from its settings.
     """
 
-    trains_members: ClassVar[bool] = True
+    inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "adversarial")
 
     n_members: Count = 10
     n_steps: Count = 10_000
@@ -52,14 +54,14 @@ class DEns(Method):
     batch_size: Count | None = None
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if self.anchored and self.batch_size is not None:
             return "method.anchored=true adds noise to every reading once, and takes all of them: use batch_size=null."
         if self.anchored and any(not noise.is_given or noise.family != "gaussian" for noise in target.noise.values()):
             return "method.anchored=true needs Gaussian noise of known scale: give the scale, or use plain dens."
         if self.anchored and self.weight_decay is not None:
             return "method.weight_decay has no meaning beside method.anchored=true, where the prior decides: use null."
-        return None if self.anchored else refuse_optimiser(target, "dens")
+        return None if self.anchored else optimiser_objection(target, "dens")
 
     def needs(self, target: Target) -> list[Need]:
         what = f"the weights of {self.n_members} members of {target.size} numbers, with gradients and moments"
@@ -82,9 +84,9 @@ class DEns(Method):
 
 
 class Objective:
-    """Negative log-likelihood with weight decay per reading and member; the posterior's where no decay is given.
+    """Negative log-likelihood with weight decay per observation and member; the posterior's where no decay is given.
 
-    With a ``batch_size`` it is an estimate from the readings that :meth:`inputs` draws.
+    With a ``batch_size`` it is an estimate from the observations that :meth:`inputs` draws.
     """
 
     def __init__(
@@ -109,11 +111,11 @@ class Objective:
         if self.batch_size is None:
             return ()
         assert self.generator is not None
-        return self.target.draw_batches(self.batch_size, n_steps, self.generator)
+        return self.target.batches.draw_several(self.batch_size, n_steps, self.generator)
 
     def pieces(self, n_members: int) -> tuple[Tensor, ...]:
         """What the loss of so many members is the mean of; a mini-batch is one piece."""
-        return self.target.pieces(n_members) if self.batch_size is None else ()
+        return self.target.batches.pieces(n_members) if self.batch_size is None else ()
 
     def trainer(
         self,
@@ -131,13 +133,13 @@ class Objective:
         return self.target.undefined(theta)
 
     def __call__(self, theta: Tensor, *picks: Tensor) -> Tensor:
-        target, batch = self.target, self.target.as_batch(picks)
+        target, batch = self.target, self.target.batches.unpack(picks)
         if self.weight_decay is None:
-            return -(target.log_likelihood(theta, batch) + target.log_prior(theta)) / target.n_readings
+            return -(target.log_likelihood(theta, batch) + target.log_prior(theta)) / target.n_observations
         n = target.n_weights - target.model.n_scalars
         decay = self.weight_decay * self.unit * theta[:, :n].square().sum(1)
         decay = decay + 0.5 * theta[:, n : target.n_weights].square().sum(1)  # unknown numbers keep their own prior
-        return (decay - target.log_likelihood(theta, batch)) / target.n_readings
+        return (decay - target.log_likelihood(theta, batch)) / target.n_observations
 
     def judge(self, theta: Tensor) -> Tensor:
         """The loss of many members, of one mini-batch if there are such, ``[M]``.
@@ -146,14 +148,14 @@ class Objective:
         """
         picks = []
         if self.batch_size is not None:
-            drawn = self.target.draw_batches(self.batch_size, 1, Generator().manual_seed(0))
+            drawn = self.target.batches.draw_several(self.batch_size, 1, Generator().manual_seed(0))
             picks = [item[0] for item in drawn]
         with torch.no_grad():
             return torch.cat([self(part, *picks) for part in theta.split(JUDGED)])
 
 
 class AnchoredObjective(Objective):
-    """The negative log posterior of every member's own prior centre and own noisy copy of the readings."""
+    """The negative log posterior of every member's own prior centre and own noisy copy of the observations."""
 
     def __init__(self, target: Target, n_members: int, generator: Generator) -> None:
         super().__init__(target, None)
@@ -170,7 +172,7 @@ class AnchoredObjective(Objective):
         ]
 
     def pieces(self, n_members: int) -> tuple[Tensor, ...]:
-        return ()  # every member has readings of its own
+        return ()  # every member has observations of its own
 
     def judge(self, theta: Tensor) -> Tensor:
         with torch.no_grad():
@@ -180,7 +182,8 @@ class AnchoredObjective(Objective):
         total = 0.5 * ((theta - self.anchors[: len(theta)]) / self.scale).square().sum(1)
         for term in self.terms:
             total = total - self.target.term_log_likelihood(theta, term)
-        return total / self.target.n_readings
+        found: Tensor = total / self.target.n_observations
+        return found
 
 
 def optimised(theta: Tensor, objective: Objective, loop: Loop) -> Posterior:
@@ -191,7 +194,7 @@ def optimised(theta: Tensor, objective: Objective, loop: Loop) -> Posterior:
     return posterior
 
 
-def refuse_optimiser(target: Target, name: str) -> str | None:
+def optimiser_objection(target: Target, name: str) -> str | None:
     """What methods that look for maxima of the posterior cannot do."""
     if target.learns_prior:
         return f"model.learn_prior=true has no meaning for method={name}: its prior is method.weight_decay."

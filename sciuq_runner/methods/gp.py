@@ -9,7 +9,8 @@ from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
 from sciuq_runner.memory import Need
-from sciuq_runner.methods.base import CombinedPosterior, Method, Posterior, vectors
+from sciuq_runner.methods.base import Method, vectors
+from sciuq_runner.methods.posterior import CombinedPosterior, Posterior
 from sciuq_runner.schema import Count
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
@@ -33,7 +34,7 @@ class GP(Method):
     n_samples: Count = 1000
     n_prior: Count = 2000
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if len(target.terms) != 1 or not all(target.model.is_direct(name) for name in target.noise):
             return "method=gp is for function approximation, where readings are of the network's own output."
         noise = target.terms[0].noise
@@ -70,8 +71,8 @@ class GP(Method):
                 "The kernel matrix is not positive definite: try more method.n_prior or a larger noise scale."
             )
         start = normal(self.n_samples, self.n_prior)
-        readings = y[:, 0] + noise * normal(self.n_samples, len(noise))
-        misfit = readings - start @ features.T
+        observations = y[:, 0] + noise * normal(self.n_samples, len(noise))
+        misfit = observations - start @ features.T
         weights = start + torch.cholesky_solve(misfit.T, factor).T @ features
         weights = spread * weights / self.n_prior**0.5
         if origin:  # functions are origin + sum w (u - origin), and a network of zeros is the origin

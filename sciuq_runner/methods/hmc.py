@@ -13,7 +13,9 @@ import torch
 from annotated_types import Ge, Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.methods.base import Method, Posterior, chain_posterior
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior, chain_posterior
+from sciuq_runner.models.base import InferenceKind
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target, no_start
 from sciuq_runner.training.autodiff import (
@@ -62,7 +64,7 @@ class HMC(Method):
     2011).
     """
 
-    draws_priors: ClassVar[bool] = True
+    inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "prior")
 
     n_chains: Count = 4
     n_burn: Annotated[int, Ge(0)] = 1000
@@ -75,7 +77,7 @@ class HMC(Method):
     scales: Literal["gibbs", "joint"] = "gibbs"
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if self.gibbs(target) and not target.scales_are_conjugate:
             return "method.scales=gibbs needs a Gaussian likelihood to draw a learned noise scale: use joint."
         return None
@@ -88,7 +90,7 @@ class HMC(Method):
         per_chain = math.ceil(self.n_samples / self.n_chains)
         n_gradients = (self.n_burn + per_chain * self.thin) * self.n_leapfrog
         compiled = worth_compiling(self.compile, n_gradients)
-        pieces = target.pieces(self.n_chains)
+        pieces = target.batches.pieces(self.n_chains)
         unroll = UNROLL if self.n_chains == 1 and not pieces and n_gradients >= WORTH_UNROLLING else 1
         chains = Chains(target, self.n_leapfrog, compiled, self.gibbs(target), unroll, pieces)
         start = chains.init(target.init(self.n_chains, generator))
@@ -221,7 +223,7 @@ class Chains:
         first, last = self.fixed.start, self.fixed.stop
         if last > first:
             position = torch.cat([position[:, :first], position[:, self.fixed].detach(), position[:, last:]], dim=1)
-        value = self.target.log_density(self.original(position), self.target.as_batch(picks))
+        value = self.target.log_density(self.original(position), self.target.batches.unpack(picks))
         return value + self.n_scaled / LOG_SCALE_FACTOR * position[:, -1] if self.n_scaled else value
 
     def init(self, theta: Tensor) -> State:

@@ -14,10 +14,12 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from sciuq_runner.memory import Need
-from sciuq_runner.methods.base import LinearisedPosterior, Method, Posterior, vectors
+from sciuq_runner.methods.base import Method, vectors
 from sciuq_runner.methods.dens import Objective
+from sciuq_runner.methods.posterior import LinearisedPosterior, Posterior
 from sciuq_runner.schema import Count, Positive
-from sciuq_runner.target.density import Target, Term
+from sciuq_runner.target.density import Target
+from sciuq_runner.target.terms import Term
 from sciuq_runner.training.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.training.optimisers import cosine_cycles, cycle_ends
@@ -33,8 +35,9 @@ class LA(Method):
 
     .. math:: A = J^T J + \sigma_\theta^{-2} I, \qquad J = \nabla_\theta\, r(\hat\theta),
 
-    of all readings stacked as r, each prediction divided by its noise scale: so physics and operator targets are served
-    like plain regression. Predictions use the model linearised at :math:`\hat\theta`, to which this Hessian belongs.
+    of all observations stacked as r, each prediction divided by its noise scale: so physics and operator targets are
+    served like plain regression. Predictions use the model linearised at :math:`\hat\theta`, to which this Hessian
+    belongs.
 
     ``hessian`` is the full matrix, Kronecker factors of each layer (``kron``) or its diagonal; ``weights`` all or those
     of the last layer. Learned noise and prior scales maximise the Laplace approximation of the marginal likelihood
@@ -57,7 +60,7 @@ class LA(Method):
     scale_rate: Positive = 1e-2
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if self.weights == "last_layer" and target.model.last_layer() is None:
             return "method.weights=last_layer needs a model with layers: use all."
         rows, columns = sum(term.y.numel() for term in target.terms), int(self.chosen(target).sum())
@@ -108,7 +111,7 @@ class LA(Method):
     def fit_scales(self, target: Target, theta: Tensor) -> Tensor:
         """Move the learned scales in ``theta`` to a maximum of the approximate marginal likelihood.
 
-        Our own formula: laplace-torch knows one noise scale for all readings, a target may have several.
+        Our own formula: laplace-torch knows one noise scale for all observations, a target may have several.
         """
         stacked = Stacked(target, theta, self.chosen(target), unit_noise=True)
         jacobian, residual = stacked.jacobian(), stacked.residual()
@@ -159,7 +162,7 @@ class LA(Method):
             scales = scales[torch.tensor([0, *(a * b for a, b in stacked.blocks)]).cumsum(0)[:-1]]  # one per block
             fitted.n_layers = len(scales)
         fitted.prior_precision = scales**-2
-        rows = TensorDataset(torch.arange(stacked.n_rows), stacked.readings()[:, None])
+        rows = TensorDataset(torch.arange(stacked.n_rows), stacked.observations()[:, None])
         fitted.fit(DataLoader(rows, batch_size=stacked.n_rows))
         samples: Tensor = fitted.sample(self.n_samples, generator=generator) - fitted.mean
         return samples
@@ -167,7 +170,7 @@ class LA(Method):
 
 def draw_by_rows(jacobian: Tensor, scales: Tensor, n: int, generator: Generator) -> Tensor:
     r"""Draws of :math:`\mathcal N(0, (J^T J + S^{-2})^{-1})` with prior deviations S, ``[n, K]``, by Matheron's rule:
-    a prior draw z, corrected by what a noisy reading of Jz says.
+    a prior draw z, corrected by what a noisy observation of Jz says.
 
     Our own: with fewer rows than weights it solves systems of their number, where laplace-torch factorises K x K.
     """
@@ -176,7 +179,8 @@ def draw_by_rows(jacobian: Tensor, scales: Tensor, n: int, generator: Generator)
     scaled = jacobian * scales
     gram = scaled @ scaled.T + torch.eye(len(jacobian), dtype=torch.float64)
     correction = torch.linalg.solve(gram, (noise - prior @ jacobian.T).T).T
-    return prior + correction @ scaled * scales
+    found: Tensor = prior + correction @ scaled * scales
+    return found
 
 
 class FixedScales(Objective):
@@ -231,7 +235,8 @@ class Stacked(nn.Module):
         """Derivatives of all rows, ``[n_rows, number of free weights]``, along whichever there are fewer of."""
         point = self.free.detach()
         if self.n_rows <= len(point):
-            return torch.func.jacrev(self.outputs)(point)
+            rows: Tensor = torch.func.jacrev(self.outputs)(point)
+            return rows
 
         def push(direction: Tensor) -> Tensor:
             tangent: Tensor = torch.func.jvp(self.outputs, (point,), (direction,))[1]
@@ -240,8 +245,8 @@ class Stacked(nn.Module):
         parts = torch.eye(len(point), dtype=point.dtype).split(64)  # the columns of all at once may not fit
         return torch.cat([torch.func.vmap(push)(part) for part in parts]).T
 
-    def readings(self) -> Tensor:
-        """The readings, scaled like the predictions."""
+    def observations(self) -> Tensor:
+        """The observations, scaled like the predictions."""
         columns = [
             (term.y / scale / fisher_scale(term)).flatten()
             for term, scale in zip(self.target.terms, self.scales, strict=True)
@@ -250,7 +255,7 @@ class Stacked(nn.Module):
 
     def residual(self) -> Tensor:
         with torch.no_grad():
-            return self.readings() - self.outputs(self.free)
+            return self.observations() - self.outputs(self.free)
 
     def noise_of_rows(self, scales: Tensor) -> Tensor:
         """The learned noise scale of every row; one where it is not learned."""
@@ -262,7 +267,7 @@ class Stacked(nn.Module):
 
 
 def fisher_scale(term: Term) -> float:
-    """Student-t readings inform as Gaussian ones of a scale larger by this factor (their Fisher information)."""
+    """Student-t observations inform as Gaussian ones of a scale larger by this factor (their Fisher information)."""
     if term.noise.family == "student_t":
         nu = term.noise.degrees_of_freedom
         return math.sqrt((nu + 3) / (nu + 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
@@ -13,8 +14,10 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
-from sciuq_runner.methods.base import Method, Posterior, chain_posterior
+from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.methods.posterior import Posterior, chain_posterior
+from sciuq_runner.models.base import InferenceKind
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import (
@@ -28,7 +31,7 @@ from sciuq_runner.training.autodiff import (
     worth_compiling,
 )
 from sciuq_runner.training.loop import Loop
-from sciuq_runner.training.optimisers import STRIDE
+from sciuq_runner.training.optimisers import STEPS_PER_CALL
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ class LD(Method):
     ``adjusted`` that of the prior moves as in HMC too. Without a ``step_size``, it is :func:`cautious_step`.
     """
 
-    draws_priors: ClassVar[bool] = True
+    inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "prior")
 
     n_chains: Count = 4
     n_burn: Annotated[int, Ge(0)] = 5000
@@ -61,7 +64,7 @@ class LD(Method):
     target_accept: Fraction = 0.57
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if target.size > target.n_weights and not target.scales_are_conjugate:
             return "method=ld draws a learned noise scale under a Gaussian likelihood only: use method=hmc."
         return None
@@ -74,12 +77,13 @@ class LD(Method):
         samples = theta.new_zeros(per_chain, *theta.shape)
         state = loop.track({"theta": theta, "samples": samples}, generator)
         compiled = not learns and worth_compiling(self.compile, self.n_burn + per_chain * self.thin)
+        batches = target.batches
         log_density = InPieces(
-            lambda at, *picks: target.log_density(at, target.as_batch(picks)), target.pieces(self.n_chains)
+            lambda at, *picks: target.log_density(at, batches.unpack(picks)), batches.pieces(self.n_chains)
         )
         step_size = self.step_size or cautious_step(target.log_density, theta)
         move = MaybeCompiled(partial(langevin, log_density, target.n_weights, step_size), compiled)
-        burn, stride = (1, 1) if learns else (STRIDE, self.thin)  # scales are drawn after every step
+        burn, stride = (1, 1) if learns else (STEPS_PER_CALL, self.thin)  # scales are drawn after every step
 
         def advance(count: int) -> None:
             normal = torch.randn(count, *theta.shape, generator=generator, dtype=theta.dtype).to(theta.device)
@@ -137,7 +141,7 @@ def largest_curvature(log_density: BatchedFunction, theta: Tensor, n_iterations:
         for _ in range(n_iterations):
             vector = vector / vector.norm(dim=1, keepdim=True)
             (vector,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
-    return vector.norm(dim=1).max().item()
+    return float(vector.norm(dim=1).max())
 
 
 def langevin(

@@ -9,8 +9,9 @@ import torch
 from annotated_types import Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.methods.dens import Objective, refuse_optimiser
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.dens import Objective, optimiser_objection
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target.density import Target
@@ -40,12 +41,12 @@ class MCD(Method):
     batch_size: Count | None = None
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if target.model.dropout_masks(1, 0.5, self.drop, torch.Generator()) is None:
             return "method=mcd needs a network to drop weights of: use another method with this model."
         if not self.drop_last and target.model.last_layer() is None:
             return "method.drop_last=false needs a model with a last layer, which this one has not: set it to true."
-        return refuse_optimiser(target, "mcd")
+        return optimiser_objection(target, "mcd")
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         objective = Objective(target, self.weight_decay, self.batch_size, generator)

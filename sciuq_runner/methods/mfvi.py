@@ -11,14 +11,15 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.schema import Count, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import CompileChoice, InPieces, worth_compiling
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.training.optimisers import Trainer
 
-CHECK_EVERY = 50  # steps between two looks at the validation data
+VALIDATION_EVERY = 50  # steps between two looks at the validation data
 CHECK_DRAWS = 64
 
 
@@ -35,7 +36,7 @@ class MFVI(Method):
     wait for ``scale_delay`` steps, because a model that fits nothing yet is best explained by noise and a prior without
     spread, and then move at ``scale_rate``. Adam has seen no gradient of theirs till then and makes their first hundred
     steps several times as long. With ``early_stopping`` the state of the best predictive likelihood on the validation
-    readings is kept, of those after the wait. ``batch_size`` as of ``dens``.
+    observations is kept, of those after the wait. ``batch_size`` as of ``dens``.
     """
 
     n_samples: Count = 1000
@@ -50,7 +51,7 @@ class MFVI(Method):
     batch_size: Count | None = None
     compile: CompileChoice = "auto"
 
-    def refuse(self, target: Target) -> str | None:
+    def objection(self, target: Target) -> str | None:
         if self.early_stopping and not target.validation_terms:
             return (
                 "method.early_stopping=true needs validation readings, and the problem holds none out: set "
@@ -82,27 +83,27 @@ class MFVI(Method):
             scales = omega[:, 2 * n :]
             spread = omega[:, n : 2 * n] if self.learn_std else omega[:, n : 2 * n].detach()
             omega = torch.cat([omega[:, :n], spread, learn * scales + (1 - learn) * scales.detach()], dim=1)
-            expected = target.log_likelihood(draw(omega, eta), target.as_batch(picks)).mean()
+            expected = target.log_likelihood(draw(omega, eta), target.batches.unpack(picks)).mean()
             prior = target.prior_scales(draw(omega, eta[:1]))
             divergence = kl_to_prior(omega[:, :n], softplus(omega[:, n : 2 * n]), prior)
-            return (target.temperature * divergence - expected) / target.n_readings
+            return (target.temperature * divergence - expected) / target.n_observations
 
         compiled = worth_compiling(self.compile, self.n_steps)
 
         def inputs(count: int) -> tuple[Tensor, ...]:
             waits = loop.done.get("training", 0) < self.scale_delay
-            picks = () if self.batch_size is None else target.draw_batches(self.batch_size, count, generator)
+            picks = () if self.batch_size is None else target.batches.draw_several(self.batch_size, count, generator)
             learn = omega.new_full((count,), float(not waits))
             return (noise(count * self.n_draws).view(count, self.n_draws, n), learn, *picks)
 
         def undefined(omega: Tensor, eta: Tensor, *_: Tensor) -> list[str]:
             return target.undefined(draw(omega, eta))
 
-        pieces = target.pieces(self.n_draws) if self.batch_size is None else ()
+        pieces = target.batches.pieces(self.n_draws) if self.batch_size is None else ()
         trainer = Trainer(InPieces(negative_elbo, pieces), omega, generator, loop, compiled, inputs, best, undefined)
         first_look = self.scale_delay if extra else 0
         for done in trainer.steps(self.n_steps, lambda _: self.learning_rate):
-            if self.early_stopping and done > first_look and done % CHECK_EVERY == 0:
+            if self.early_stopping and done > first_look and done % VALIDATION_EVERY == 0:
                 with torch.no_grad():
                     found = target.predictive_nll(draw(trainer.theta, noise(CHECK_DRAWS)), target.validation_terms)
                 if found.item() < trainer.state["best_nll"].item():
@@ -115,7 +116,7 @@ class MFVI(Method):
         _, _, *picks = (item[0] for item in inputs(1))
         with torch.no_grad():
             bound = -negative_elbo(final, noise(CHECK_DRAWS), final.new_ones(()), *picks)
-        posterior.diagnostics = {"elbo": bound.item() * target.n_readings}
+        posterior.diagnostics = {"elbo": bound.item() * target.n_observations}
         if stopped:
             posterior.diagnostics["validation_nll"] = trainer.state["best_nll"].item()
         return posterior

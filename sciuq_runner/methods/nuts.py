@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -10,7 +11,9 @@ import torch
 from annotated_types import Ge, Interval
 from torch import Generator, Tensor
 
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
+from sciuq_runner.models.base import InferenceKind
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
@@ -24,7 +27,7 @@ class NUTS(Method):
     learned scales move with theta, as logarithms.
     """
 
-    draws_priors: ClassVar[bool] = True
+    inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "prior")
 
     n_chains: Count = 2
     n_burn: Annotated[int, Ge(1)] = 100

@@ -8,8 +8,9 @@ from typing import Annotated
 from annotated_types import Ge
 from torch import Generator
 
-from sciuq_runner.methods.base import Method, Posterior
-from sciuq_runner.methods.dens import Objective, optimised, refuse_optimiser
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.dens import Objective, optimised, optimiser_objection
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.schema import Count, NonNegative, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import CompileChoice, worth_compiling
@@ -41,8 +42,8 @@ class SEns(Method):
         if self.n_cycles > self.n_steps:
             raise ValueError(f"n_cycles={self.n_cycles} is more than n_steps={self.n_steps}: a cycle needs a step.")
 
-    def refuse(self, target: Target) -> str | None:
-        return refuse_optimiser(target, type(self).__name__.lower())
+    def objection(self, target: Target) -> str | None:
+        return optimiser_objection(target, type(self).__name__.lower())
 
     @property
     def kept(self) -> tuple[str, int]:

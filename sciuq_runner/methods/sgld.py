@@ -11,8 +11,9 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
-from sciuq_runner.methods.base import Method, Posterior, chain_posterior
+from sciuq_runner.methods.base import Method
 from sciuq_runner.methods.ld import cautious_step
+from sciuq_runner.methods.posterior import Posterior, chain_posterior
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import value_and_grad
@@ -22,7 +23,7 @@ from sciuq_runner.training.optimisers import cosine_cycles
 
 @dataclass(frozen=True)
 class SGLD(Method):
-    r"""Langevin dynamics whose gradient comes from a mini-batch S of the N readings,
+    r"""Langevin dynamics whose gradient comes from a mini-batch S of the N observations,
 
     .. math::
         \theta^{(t+1)} = \theta^{(t)} + \frac{\epsilon_t}2 \Big[ \frac{N}{|S|} \sum_{i \in S} \nabla \log p(u_i \mid
@@ -30,7 +31,7 @@ class SGLD(Method):
 
     In each of ``n_cycles`` the step size falls from ``step_size`` to ``final_step_size`` along a half cosine, and only
     the last ``sampled_share`` of a cycle is sampled; with 1 cycle and equal step sizes it is constant. ``batch_size``
-    null uses all readings. Learned scales move with theta, as logarithms. Without a ``step_size``, it is
+    null uses all observations. Learned scales move with theta, as logarithms. Without a ``step_size``, it is
     :func:`cautious_step`, and without a ``final_step_size`` a tenth of it.
     """
 
@@ -84,12 +85,12 @@ class SGLD(Method):
 
     def cautious_step(self, target: Target, theta: Tensor) -> float:
         """That of a mini-batch where there are such, with random numbers of its own."""
-        batch = None if self.batch_size is None else target.draw_batch(self.batch_size, Generator().manual_seed(0))
+        batch = None if self.batch_size is None else target.batches.draw(self.batch_size, Generator().manual_seed(0))
         return cautious_step(lambda at: target.log_density(at, batch), theta)
 
     def gradient(self, target: Target, theta: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Stochastic log density and gradient of every chain."""
-        batch = None if self.batch_size is None else target.draw_batch(self.batch_size, generator)
+        batch = None if self.batch_size is None else target.batches.draw(self.batch_size, generator)
         return value_and_grad(lambda point: target.log_density(point, batch), theta)
 
     def update(

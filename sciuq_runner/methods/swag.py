@@ -11,8 +11,9 @@ from annotated_types import Ge
 from torch import Generator, Tensor
 
 from sciuq_runner.memory import Need
-from sciuq_runner.methods.base import Posterior, vectors
+from sciuq_runner.methods.base import vectors
 from sciuq_runner.methods.dens import Objective, optimised
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.methods.sens import SEns
 from sciuq_runner.schema import Count
 from sciuq_runner.target.density import Target

@@ -5,14 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from torch import Generator, Tensor
 
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Problem, Readings, Unit
+from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Observations, Problem, ProblemKind, Unit
 from sciuq_runner.training.loop import Loop
+
+InferenceKind: TypeAlias = Literal["likelihood", "prior", "adversarial"]
+"""What a model leaves to a method: a posterior; only the prior of theta, where pre-training has used the observations;
+or nothing but to start the training against a critic, where there is no likelihood."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class BoundModel(ABC):
     n_scalars: int = 0
     n_starts: int = 1  # draws of :meth:`init` for every member or chain, which begins at the likeliest of them
     is_pointwise: bool = False  # values at a point need no others, and cost the same alone
-    uses_readings: bool = True  # or has all that is known of them from pre-training, theta being left to its prior
+    inference: InferenceKind = "likelihood"
 
     @abstractmethod
     def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
@@ -73,8 +77,8 @@ class BoundModel(ABC):
         return 1
 
     def assumed(self, quantity: str, n: int, rng: np.random.Generator) -> Array | None:
-        """Draws ``[n]`` of a quantity anywhere before any reading, from a model that does not use readings any more:
-        theta tells no more what was assumed. None where it cannot say."""
+        """Prior draws ``[n]`` of a quantity anywhere, from a model whose theta already encodes the observations; None
+        where it cannot say."""
         return None
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
@@ -90,7 +94,7 @@ class BoundModel(ABC):
         return Unit()
 
     def is_direct(self, quantity: str) -> bool:
-        """Whether readings of a quantity are of a network's own output, with no physics between."""
+        """Whether observations of a quantity are of a network's own output, with no physics between."""
         return False
 
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor | None:
@@ -105,8 +109,8 @@ class BoundModel(ABC):
         """The weights as a row of matrices of these shapes; one column if the model has no layers."""
         return [(self.n_params, 1)]
 
-    def conditions(self) -> Mapping[str, tuple[Readings, Noise]]:
-        """What must hold beside the readings: values of further quantities of :meth:`observe`, and how well."""
+    def conditions(self) -> Mapping[str, tuple[Observations, Noise]]:
+        """What must hold beside the observations: values of further quantities of :meth:`observe`, and how well."""
         return {}
 
     def pretraining(self) -> Sequence[Pretraining]:
@@ -114,7 +118,7 @@ class BoundModel(ABC):
         return ()
 
     def state(self) -> dict[str, Tensor]:
-        """What the model holds beside theta: pre-trained weights, statistics of the readings. Saved with samples."""
+        """What the model holds beside theta: pre-trained weights, statistics of observations. Saved with samples."""
         return {}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
@@ -129,6 +133,8 @@ class BoundModel(ABC):
 class BoundAdversarialModel(BoundModel):
     """A model without likelihood, which is trained against a critic: it does that itself."""
 
+    inference: InferenceKind = "adversarial"
+
     @abstractmethod
     def train(self, start: Tensor, generator: Generator, loop: Loop) -> Tensor:
         """Train members from their starting points ``[M, K]``."""
@@ -137,13 +143,15 @@ class BoundAdversarialModel(BoundModel):
 class Model(ABC):
     """The settings ``model.*``; binding them to a problem makes the functions."""
 
-    knows_units: ClassVar[bool] = False  # those of :class:`FieldSpec`
+    kind: ClassVar[ProblemKind] = "fields"  # what it makes, see :attr:`Problem.kind`
+    takes_units: ClassVar[bool] = False  # those of :class:`FieldSpec`
+    inference: ClassVar[InferenceKind] = "likelihood"
 
     @abstractmethod
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         """Make the functions of theta for the fields of ``problem`` and its heteroscedastic noise.
 
-        Some models depend on the training ``readings``; without them they wait for :meth:`BoundModel.load_state`.
+        Some models depend on the training ``observations``; without them they wait for :meth:`BoundModel.load_state`.
         """

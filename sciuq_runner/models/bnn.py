@@ -16,10 +16,10 @@ from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks import MLP, ModuleNetwork, Network
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.base import Drop
-from sciuq_runner.networks.mlp import Init
+from sciuq_runner.networks.layered import Init
 from sciuq_runner.networks.scaled import Scaled
 from sciuq_runner.physics.fields import Field, Jet, Unknowns
-from sciuq_runner.physics.problem import FieldSpec, InverseGamma, Noise, Problem, Readings, Unit
+from sciuq_runner.physics.problem import FieldSpec, InverseGamma, Noise, Observations, Problem, Unit
 from sciuq_runner.physics.taylor import Order
 from sciuq_runner.schema import Count, Factory, Positive
 
@@ -33,7 +33,7 @@ class BNN(Model):
     take the place of the built-in one; it is made with ``n_inputs``, ``n_outputs`` and its own settings.
     """
 
-    knows_units: ClassVar[bool] = True
+    takes_units: ClassVar[bool] = True
 
     width: Count = 50
     depth: Count = 2
@@ -50,7 +50,7 @@ class BNN(Model):
             raise ValueError(f"network={self.network.cls.__name__} should be a torch.nn.Module.")
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         predicted = {name: item for name, item in noise.items() if item.kind == "heteroscedastic"}
         carriers = {item.group or name for name, item in predicted.items()}

@@ -14,8 +14,7 @@ from sciuq_runner.networks import MLP, Network
 from sciuq_runner.networks.activations import Activation
 from sciuq_runner.networks.cnn import CNN
 from sciuq_runner.networks.layered import Init
-from sciuq_runner.networks.operator import DeepONet as DeepONetwork
-from sciuq_runner.networks.operator import in_box
+from sciuq_runner.networks.operator import BranchTrunkNetwork, in_box
 from sciuq_runner.physics.problem import Array
 from sciuq_runner.physics.standardisation import axes_of_plane
 from sciuq_runner.schema import Count, Positive
@@ -50,7 +49,7 @@ class DeepONet(OperatorModel):
     def prior(self) -> Prior:
         return Prior(self.prior_scale)
 
-    def make_network(self, sensors: Array, low: Array, high: Array) -> DeepONetwork:
+    def make_network(self, sensors: Array, low: Array, high: Array) -> BranchTrunkNetwork:
         n_outputs = self.n_modes + 1
         parts = self.activation, self.init, self.prior_scale
         branch: Network
@@ -64,4 +63,4 @@ class DeepONet(OperatorModel):
             branch = CNN((len(rows), len(columns)), n_outputs, self.channels, (self.width,), *parts)
         hidden = (self.trunk_width,) * self.trunk_depth
         trunk = MLP(len(low), self.n_modes, hidden, self.trunk_activation, self.init, self.prior_scale)
-        return DeepONetwork(branch, in_box(trunk, np.asarray(low), np.asarray(high)))
+        return BranchTrunkNetwork(branch, in_box(trunk, np.asarray(low), np.asarray(high)))

@@ -10,7 +10,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.operators import OperatorModel
 from sciuq_runner.networks.activations import Activation
-from sciuq_runner.networks.fno import FNO as FourierNetwork
+from sciuq_runner.networks.fno import FourierNetwork
 from sciuq_runner.physics.problem import Array
 from sciuq_runner.physics.standardisation import axes_of_plane
 from sciuq_runner.schema import Count, Positive

@@ -23,7 +23,7 @@ from sciuq_runner.training.optimisers import AdamState, adam
 log = logging.getLogger(__name__)
 
 BETAS = (0.5, 0.9)
-CHECK_EVERY = 50  # generator steps between two looks at held-out realisations
+JUDGED_EVERY = 50  # generator steps between two looks at held-out realisations
 N_PROJECTIONS = 200
 COLLAPSED, NARROW = 0.02, 0.3  # spread of what is generated over that of the data: given up, warned of
 
@@ -99,7 +99,7 @@ class Game:
         """Play to the end; the averaged weights of the generators, ``[M, P]``."""
         for step in self.loop.steps(self.name, self.settings.n_steps):
             self.advance(step)
-            if (step + 1) % CHECK_EVERY == 0 or step + 1 == self.settings.n_steps:
+            if (step + 1) % JUDGED_EVERY == 0 or step + 1 == self.settings.n_steps:
                 self.look(step + 1)
         return self.state["average"]
 
@@ -236,6 +236,7 @@ def sliced_distance(made: Tensor, real: Tensor) -> Tensor:
     def quantiles(samples: Tensor) -> Tensor:
         along = (samples @ directions).sort(dim=-2).values
         place = (levels * along.shape[-2]).long().clamp_max(along.shape[-2] - 1)
-        return along[..., place, :]
+        found: Tensor = along[..., place, :]
+        return found
 
     return (quantiles(made) - quantiles(real)).abs().mean((1, 2))

@@ -18,10 +18,10 @@ from sciuq_runner.models.polynomial_chaos import PCA, ChaosBasis, Encoding
 from sciuq_runner.models.random_fields import BoundRandomFieldModel, RandomFieldModel
 from sciuq_runner.networks import MLP, Network
 from sciuq_runner.networks.activations import Activation
-from sciuq_runner.networks.mlp import Init
+from sciuq_runner.networks.layered import Init
 from sciuq_runner.networks.parallel import Parallel
 from sciuq_runner.physics.fields import Jet, Unknowns
-from sciuq_runner.physics.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, Noise, Observations, Problem, Realisations
 from sciuq_runner.physics.taylor import Order
 from sciuq_runner.schema import Count, Positive, Share
 from sciuq_runner.training.optimisers import AdamState, adam, cosine_cycles
@@ -31,7 +31,7 @@ N_ATTEMPTS, WARM_RATE = 4, 2e-2  # at a starting point, and the learning rate to
 
 @dataclass(frozen=True)
 class NNPC(RandomFieldModel):
-    r"""Random fields as expansions in random variables :math:`\xi` that are found from the readings.
+    r"""Random fields as expansions in random variables :math:`\xi` that are found from the observations.
 
     The random inputs of a problem, here f and lambda, are encoded by their principal components
     :math:`\xi = [\xi_f; \xi_\lambda]`, as many as hold ``share`` of the variance. An input that is itself a field has
@@ -43,13 +43,13 @@ class NNPC(RandomFieldModel):
         u(x, \xi) = \sum_{p=0}^P u_p(x)\, \rho_p(\xi).
 
     The mean :math:`u_0` is one network (``mean_depth`` hidden layers of ``mean_width``), all modes another
-    (``depth`` of ``width``; ``input_depth`` for inputs). Readings of a quantity that follows from the fields, such as
-    f, are compared with what the physics makes of them.
+    (``depth`` of ``width``; ``input_depth`` for inputs). Observations of a quantity that follows from the fields, such
+    as f, are compared with what the physics makes of them.
 
     Optimisers and chains start where ``warm_start`` steps of Adam on every network alone have brought it towards the
-    modes that readings of its field give at the sensors, by least squares and without physics; of four such attempts
-    for each member the best counts. From random weights a mean of so few units as in the paper is often stuck at a
-    constant, and misfits of fields that the equation couples hinder each other.
+    modes that observations of its field give at the sensors, by least squares and without physics; of four such
+    attempts for each member the best counts. From random weights a mean of so few units as in the paper is often stuck
+    at a constant, and misfits of fields that the equation couples hinder each other.
     """
 
     order: Count = 2
@@ -65,11 +65,11 @@ class NNPC(RandomFieldModel):
     prior_scale: Positive = 1.0
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundNNPC:
         bound = BoundNNPC(problem, self)
-        if readings is not None:
-            bound.learn(readings)
+        if observations is not None:
+            bound.learn(observations)
         return bound
 
     def network(self, n_inputs: int, n_modes: int, depth: int) -> Network:
@@ -104,11 +104,11 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
     What was learned of the inputs, and the realisations of training, are its state; :meth:`observe` is of the latter.
     """
 
-    is_pointwise = False  # readings are realisations at the same places
+    is_pointwise = False  # observations are realisations at the same places
     encoding: Encoding
-    seen: dict[str, Tensor]  # readings of the random inputs of training, [N_q, R]
+    seen: dict[str, Tensor]  # observations of the random inputs of training, [N_q, R]
     matrices: dict[str, Tensor]  # of the same, by field
-    readings: Mapping[str, Readings]
+    observations: Mapping[str, Observations]
 
     def __init__(self, problem: Problem, settings: NNPC) -> None:
         super().__init__(problem, {}, Prior(settings.prior_scale))
@@ -123,15 +123,15 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
     def n_realisations(self) -> int:
         return next(iter(self.seen.values())).shape[1]
 
-    def learn(self, readings: Mapping[str, Readings]) -> None:
-        """Find the random variables of the training readings."""
-        inputs = {name: readings[name].y for name in self.problem.random_inputs}
+    def learn(self, observations: Mapping[str, Observations]) -> None:
+        """Find the random variables of the training observations."""
+        inputs = {name: observations[name].y for name in self.problem.random_inputs}
         try:
             encoding = Encoding.fit(inputs, self.settings.share, self.settings.order)
         except ValueError as error:
             raise ConfigError(f"{error}: use more realisations, or a smaller model.order or model.share.") from error
         self.set_encoding(encoding, inputs)
-        self.readings = readings
+        self.observations = observations
 
     def set_encoding(self, encoding: Encoding, inputs: Mapping[str, Array]) -> None:
         """Take random variables with the realisations of training, and make networks of the right size."""
@@ -180,13 +180,14 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
         return torch.cat([*found, start[:n_members, self.n_params - self.n_scalars :]], dim=1)
 
     def approach(self, network: Network, theta: Tensor, name: str) -> Tensor:
-        """Weights ``[M, K]`` with which a network comes near the modes of its readings: of all attempts the best."""
-        readings, matrix = self.readings[name], self.matrices[name]
-        x = torch.tensor(readings.x)
-        modes = torch.linalg.lstsq(matrix.T, torch.tensor(readings.y).T).solution.T
+        """Weights ``[M, K]`` with which a network comes near the modes of its observations: the best attempt."""
+        observations, matrix = self.observations[name], self.matrices[name]
+        x = torch.tensor(observations.x)
+        modes = torch.linalg.lstsq(matrix.T, torch.tensor(observations.y).T).solution.T
 
         def misfit(weights: Tensor) -> Tensor:
-            return (network(weights, x) - modes).square().sum((1, 2))
+            found: Tensor = (network(weights, x) - modes).square().sum((1, 2))
+            return found
 
         n_steps = self.settings.warm_start
         rate = cosine_cycles(n_steps, 1, WARM_RATE, 0.01 * WARM_RATE)
@@ -195,7 +196,7 @@ class BoundNNPC(BoundBNN, BoundRandomFieldModel):
         end = adam(misfit, begin, theta.new_tensor([rate(step) for step in range(n_steps)]))[0].theta
         with torch.no_grad():
             attempts = misfit(end).view(N_ATTEMPTS, -1)
-        return end.unflatten(0, attempts.shape)[attempts.argmin(0), torch.arange(attempts.shape[1])]
+        return torch.unflatten(end, 0, attempts.shape)[attempts.argmin(0), torch.arange(attempts.shape[1])]
 
     def state(self) -> dict[str, Tensor]:
         found = {"basis": torch.tensor(self.encoding.basis.factor)}
@@ -219,19 +220,19 @@ class NNPCPlus(NNPC):
 
     .. math:: f'(x, \xi) = f'_0(x) + \sum_j \sqrt{q_j}\, f'_j(x)\, \xi_{f j}.
 
-    Readings of f are compared with f', which knows no more of a realisation than its encoding, and the physics with f'
-    in turn: the condition :math:`f - f' = 0`, met up to the noise scale of f at ``n_collocation`` points along each
-    coordinate, evenly between the outermost sensors. The prior of the weights keeps the decoder smooth.
+    Observations of f are compared with f', which knows no more of a realisation than its encoding, and the physics
+    with f' in turn: the condition :math:`f - f' = 0`, met up to the noise scale of f at ``n_collocation`` points along
+    each coordinate, evenly between the outermost sensors. The prior of the weights keeps the decoder smooth.
     """
 
     n_collocation: Count = 25
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundNNPC:
         bound = BoundNNPCPlus(problem, self, noise)
-        if readings is not None:
-            bound.learn(readings)
+        if observations is not None:
+            bound.learn(observations)
         return bound
 
 
@@ -247,14 +248,14 @@ class BoundNNPCPlus(BoundNNPC):
     def decoded(self) -> Sequence[str]:
         return [name for name in self.problem.random_inputs if name not in self.problem.fields]
 
-    def learn(self, readings: Mapping[str, Readings]) -> None:
-        super().learn(readings)
-        self.collocation = {name: even(readings[name].x, self.n_collocation) for name in self.decoded}
+    def learn(self, observations: Mapping[str, Observations]) -> None:
+        super().learn(observations)
+        self.collocation = {name: even(observations[name].x, self.n_collocation) for name in self.decoded}
 
-    def conditions(self) -> Mapping[str, tuple[Readings, Noise]]:
+    def conditions(self) -> Mapping[str, tuple[Observations, Noise]]:
         return {
             f"{BALANCE}{name}": (
-                Readings(x, np.zeros((len(x), self.seen[name].shape[1])), random=True),
+                Realisations(x, np.zeros((len(x), self.seen[name].shape[1]))),
                 Noise("exact", self.noise[name].scale),
             )
             for name, x in self.collocation.items()

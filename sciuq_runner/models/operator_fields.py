@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -21,7 +21,18 @@ from sciuq_runner.models.deeponet import DeepONet
 from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
+from sciuq_runner.physics.problem import (
+    Array,
+    Dataset,
+    FieldSpec,
+    History,
+    Noise,
+    Observations,
+    Operator,
+    OperatorPairs,
+    Problem,
+    ProblemKind,
+)
 from sciuq_runner.physics.standardisation import Standardisation, Units, mean_rl2e, pack, unpack
 from sciuq_runner.schema import Count, Fraction, NonNegative, Positive
 from sciuq_runner.seeds import stream, torch_stream
@@ -29,7 +40,7 @@ from sciuq_runner.training.autodiff import CompileChoice, worth_compiling
 from sciuq_runner.training.loop import Loop
 from sciuq_runner.training.optimisers import Trainer, cosine_cycles
 
-FORMAT = 2
+OPERATOR_FORMAT = 2
 """Counts changes of the code after which an earlier product is of no use."""
 
 N_POINTS = 400  # of every function in a step
@@ -62,9 +73,11 @@ class OperatorFieldModel(Model):
 
     The ``operator`` is trained on the problem's pairs before inference and then stays as it is. Every sample of theta
     goes through each of several (``n_operators``), trained from different starting points: so the spread of u is that
-    of both. Readings of u would have to choose between them, so that this is for readings of the input alone.
+    of both. Observations of u would have to choose between them, so that this is for observations of the input alone.
     ``pretrain_seed`` draws all that the operator starts from.
     """
+
+    kind: ClassVar[ProblemKind] = "operator"
 
     operator: OperatorModel = field(default_factory=DeepONet)
     training: OperatorTraining = field(default_factory=OperatorTraining)
@@ -76,7 +89,7 @@ class OperatorFieldModel(Model):
         """The model of the input."""
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         operator = problem.operator
         if operator is None or operator.input not in problem.fields or operator.input not in noise:
@@ -85,16 +98,16 @@ class OperatorFieldModel(Model):
                 "model: there is no single function with readings here, to which an operator would be applied: "
                 f"use model=deeponet{', or problem.case=noisy' if other_case else ' or fno'}."
             )
-        if self.n_operators > 1 and readings is not None and len(readings[operator.output]):
+        if self.n_operators > 1 and observations is not None and len(observations[operator.output]):
             raise ConfigError(
                 f"model.n_operators={self.n_operators} is for readings of {operator.input} alone: use 1, or no "
                 f"readings of {operator.output}."
             )
         function = InputFunction(problem, operator)
-        given = None if readings is None else {operator.input: readings[operator.input]}
+        given = None if observations is None else {operator.input: observations[operator.input]}
         inner = self.prior_model().bind(function, function.noise, given)
         bound = BoundOperatorField(self, problem, operator, inner)
-        if readings is not None:
+        if observations is not None:
             bound.refuse_space()
         return bound
 
@@ -153,7 +166,7 @@ class BoundOperatorField(BoundModel):
         self.units: dict[str, Units] = {}  # of the network and of the output, where these are unlike
 
     @cached_property
-    def pairs(self) -> Readings:
+    def pairs(self) -> OperatorPairs:
         found = self.problem.pairs()
         assert found is not None
         return found
@@ -171,7 +184,7 @@ class BoundOperatorField(BoundModel):
         known = self.problem.transforms()[name]
         if known.log:
             return f"{name} is a logarithm already"
-        if pairs.noisy or not (pairs.y > 0).all():
+        if not pairs.is_clean or not (pairs.y > 0).all():
             return f"{name} is not positive in all pairs, or noisy"
         return "" if np.array_equal(pairs.x, known.x) else f"{name} of the pairs is not read everywhere"
 
@@ -194,7 +207,7 @@ class BoundOperatorField(BoundModel):
         values = self.operator.network(beta, x, functions)
         if not self.units:
             return values
-        (centre, scale), (new_centre, new_scale) = (self.units[name](x) for name in (NETWORK, OUTPUT))
+        (centre, scale), (new_centre, new_scale) = (self.units[name](x) for name in (NETWORK_UNITS, OUTPUT_UNITS))
         return ((centre + scale * values).exp() - new_centre) / new_scale
 
     def alternatives(self, quantity: str) -> int:
@@ -223,31 +236,35 @@ class BoundOperatorField(BoundModel):
 
     def state(self) -> dict[str, Tensor]:
         assert self.beta is not None
-        inner = {f"{INNER}{name}": value for name, value in self.inner.state().items()}
+        inner = {f"{INNER_PREFIX}{name}": value for name, value in self.inner.state().items()}
         return {"operator": self.beta, **self.operator_state(), **inner}
 
     def operator_state(self) -> dict[str, Tensor]:
         """What the operator needs beside its weights."""
         units = pack({name: unit.known for name, unit in self.units.items()})
-        return {**self.operator.state(), **{f"{UNITS}{name}": value for name, value in units.items()}}
+        return {**self.operator.state(), **{f"{UNITS_PREFIX}{name}": value for name, value in units.items()}}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         self.load_operator(state)
-        inner = {name.removeprefix(INNER): value for name, value in state.items() if name.startswith(INNER)}
+        inner = {
+            name.removeprefix(INNER_PREFIX): value for name, value in state.items() if name.startswith(INNER_PREFIX)
+        }
         self.inner.load_state(inner)
 
     def load_operator(self, state: Mapping[str, Tensor]) -> None:
         """The operator alone."""
-        units = {name.removeprefix(UNITS): value for name, value in state.items() if name.startswith(UNITS)}
+        units = {
+            name.removeprefix(UNITS_PREFIX): value for name, value in state.items() if name.startswith(UNITS_PREFIX)
+        }
         self.operator.load_state(state)
         self.units = {name: Units(known) for name, known in unpack(units)[0].items()}
         self.beta = state["operator"]
 
 
-INNER = "input."
+INNER_PREFIX = "input."
 """Begins the names of what the input's model holds."""
 
-UNITS, NETWORK, OUTPUT = "units.", "network", "output"
+UNITS_PREFIX, NETWORK_UNITS, OUTPUT_UNITS = "units.", "network", "output"
 """Begins the names of what units an operator holds, and whose these are."""
 
 
@@ -258,13 +275,12 @@ class OperatorPretraining(Pretraining):
         self.model = model
         self.trainer: Trainer | None = None
         pairs, settings = model.pairs, model.settings
-        assert pairs.inputs is not None
         transforms = model.problem.transforms()
         self.sensors = transforms[model.names.input].x
         self.output = transforms[model.names.output]
         self.inputs = torch.tensor(transforms[model.names.input].apply(pairs.inputs.T, self.sensors).T).float()
         learned = Standardisation.fit(pairs.x, pairs.y, log=True) if model.learns_logarithm else self.output
-        self.units = {} if learned is self.output else {NETWORK: Units(learned), OUTPUT: Units(self.output)}
+        self.units = {} if learned is self.output else {NETWORK_UNITS: Units(learned), OUTPUT_UNITS: Units(self.output)}
         self.x, self.y = torch.tensor(pairs.x).float(), torch.tensor(learned.apply(pairs.y, pairs.x)).float()
         functions = np.arange(len(self.inputs)).reshape(pairs.positions, -1)  # one in all its positions, or not at all
         order = stream(settings.pretrain_seed, "held-out pairs").permutation(functions.shape[1])
@@ -276,7 +292,7 @@ class OperatorPretraining(Pretraining):
         settings, pairs = self.model.settings, self.model.pairs
         same = {"compile", "space"}  # the first changes nothing, the second what is learned, which counts below
         training = {name: value for name, value in asdict(settings.training).items() if name not in same}
-        parts = [FORMAT, type(settings.operator).__name__, asdict(settings.operator), training]  # type: ignore[call-overload]
+        parts = [OPERATOR_FORMAT, type(settings.operator).__name__, asdict(settings.operator), training]  # type: ignore[call-overload]
         found = hashlib.sha256(json.dumps([*parts, settings.n_operators, settings.pretrain_seed]).encode())
         units = [self.output.centre, self.output.scale] if self.units else []  # else y is in them
         for array in (self.sensors, pairs.x, self.y.numpy(), self.inputs.numpy(), *units):

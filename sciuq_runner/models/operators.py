@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,11 +14,13 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.operator import OperatorNetwork
-from sciuq_runner.physics.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, Noise, Observations, OperatorPairs, Problem, ProblemKind
 
 
 class OperatorModel(Model):
     """The settings of a model that maps functions to functions."""
+
+    kind: ClassVar[ProblemKind] = "operator"
 
     @abstractmethod
     def make_network(self, sensors: Array, low: Array, high: Array) -> OperatorNetwork:
@@ -32,18 +35,17 @@ class OperatorModel(Model):
         """That of the weights."""
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
-        if problem.operator is None:
-            raise ConfigError("model: there is no operator to learn in this problem: use model=bnn.")
+        assert problem.operator is not None
         bound = BoundOperatorNetwork(self)
-        if readings is not None:
-            if readings[problem.operator.output].inputs is None:
+        if observations is not None:
+            if not isinstance(observations[problem.operator.output], OperatorPairs):
                 raise ConfigError(
                     "model: the readings are of one field and not of many that an operator could be learned from: "
                     "use model=pa_gan_fp or pa_bnn_fp."
                 )
-            x = readings[problem.operator.output].x
+            x = observations[problem.operator.output].x
             bound.place(problem.transforms()[problem.operator.input].x, x.min(0), x.max(0))
         return bound
 

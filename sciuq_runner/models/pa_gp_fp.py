@@ -12,35 +12,35 @@ from torch import Generator, Tensor
 
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.models.operator_fields import OperatorFieldModel
-from sciuq_runner.physics.problem import Array, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Array, Noise, Observations, Problem
 from sciuq_runner.schema import Count
 
 
 @dataclass(frozen=True)
 class PAGPFP(OperatorFieldModel):
     """The input is a Gaussian process with squared-exponential covariance, whose variance and correlation length fit
-    the readings of the input best; theta are the standardised coefficients of its ``n_terms`` leading terms."""
+    the observations of the input best; theta are the standardised coefficients of its ``n_terms`` leading terms."""
 
     n_terms: Count = 100
 
     def prior_model(self) -> Model:
-        return GaussianProcess(self.n_terms)
+        return GaussianProcessModel(self.n_terms)
 
 
 @dataclass(frozen=True)
-class GaussianProcess(Model):
+class GaussianProcessModel(Model):
     """A random function that is linear in theta."""
 
     n_terms: Count = 100
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         (name,) = problem.fields
         bound = BoundGaussianProcess(self.n_terms)
-        if readings is not None:
+        if observations is not None:
             transform = problem.transforms()[name]
-            part = readings[name]
+            part = observations[name]
             bound.learn(transform.x, part.x, transform.apply(part.y, part.x), float(np.mean(noise[name].scale)))
         return bound
 
@@ -57,7 +57,7 @@ class BoundGaussianProcess(BoundModel):
         self.n_terms, self.n_params, self.prior = n_terms, n_terms, Prior(1.0)
 
     def learn(self, places: Array, x: Array, y: Array, noise: float) -> None:
-        """Find variance and correlation length by the marginal likelihood of readings ``y[N, 1]`` at ``x[N, D]``."""
+        """Find variance and correlation length by the marginal likelihood of values ``y[N, 1]`` at ``x[N, D]``."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel

@@ -96,17 +96,17 @@ class Encoding:
     basis: ChaosBasis
 
     @classmethod
-    def fit(cls, readings: Mapping[str, Array], share: float, order: int) -> Encoding:
+    def fit(cls, observations: Mapping[str, Array], share: float, order: int) -> Encoding:
         """The encoding of realisations ``[N, R]`` of every input."""
-        inputs = {name: PCA.fit(y, share) for name, y in readings.items()}
+        inputs = {name: PCA.fit(y, share) for name, y in observations.items()}
         return cls(
-            inputs, ChaosBasis.fit(np.concatenate([inputs[name].encode(y) for name, y in readings.items()]), order)
+            inputs, ChaosBasis.fit(np.concatenate([inputs[name].encode(y) for name, y in observations.items()]), order)
         )
 
-    def matrices(self, readings: Mapping[str, Array]) -> dict[str, Array]:
+    def matrices(self, observations: Mapping[str, Array]) -> dict[str, Array]:
         r"""What multiplies the modes of an expansion, for every realisation: by input :math:`1, \sqrt{q_j} \xi_j`,
         ``[K + 1, R]`` (Karhunen-Loève), and under the empty name the whole basis, ``[P + 1, R]``."""
-        encoded = {name: pca.encode(readings[name]) for name, pca in self.inputs.items()}
+        encoded = {name: pca.encode(observations[name]) for name, pca in self.inputs.items()}
         found = {
             name: np.concatenate([np.ones((1, xi.shape[1])), np.sqrt(self.inputs[name].values)[:, None] * xi])
             for name, xi in encoded.items()

@@ -114,9 +114,3 @@ def keep_good(folder: Path, tensors: Mapping[str, Tensor]) -> str:
         return "None of its weights were good yet: none are kept."
     files.write_tensors(folder / layout.LAST_GOOD, tensors)
     return f"The last good weights are in {folder / layout.LAST_GOOD}."
-
-
-def read_prior(folder: Path) -> dict[str, Array]:
-    """Realisations of the learned prior beside historical ones; empty for runs without pre-training."""
-    path = folder / layout.PRIOR
-    return files.read_npz(path) if path.is_file() else {}

@@ -14,7 +14,7 @@ from sciuq_runner.networks.base import Drop
 from sciuq_runner.networks.layered import Init, Layered
 from sciuq_runner.networks.mlp import affine
 
-KERNEL, STRIDE = 3, 2
+KERNEL, CONVOLUTION_STRIDE = 3, 2
 
 
 class CNN(Layered):
@@ -37,7 +37,7 @@ class CNN(Layered):
         self.n_inputs, self.n_outputs = prod(grid), n_outputs
         rows, columns = grid
         for _ in channels:
-            rows, columns = -(-rows // STRIDE), -(-columns // STRIDE)
+            rows, columns = -(-rows // CONVOLUTION_STRIDE), -(-columns // CONVOLUTION_STRIDE)
         convolutions = [(KERNEL**2 * a, b) for a, b in pairwise(self.channels)]
         dense = pairwise((self.channels[-1] * rows * columns, *hidden, n_outputs))
         super().__init__([*convolutions, *dense], activation, init, prior_scale)
@@ -50,7 +50,9 @@ class CNN(Layered):
         n_convolutions = len(self.channels) - 1
         for channels, (weight, bias) in zip(self.channels, layers[:n_convolutions], strict=False):
             kernel = weight.transpose(1, 2).reshape(-1, channels, KERNEL, KERNEL)
-            maps = torch.nn.functional.conv2d(maps, kernel, bias.flatten(), STRIDE, KERNEL // 2, groups=groups)
+            maps = torch.nn.functional.conv2d(
+                maps, kernel, bias.flatten(), CONVOLUTION_STRIDE, KERNEL // 2, groups=groups
+            )
             maps, groups = self.activate(maps), members
         values = maps.unflatten(1, (members, -1)).transpose(0, 1).flatten(2)
         *hidden, last = layers[n_convolutions:]

@@ -18,7 +18,7 @@ PADDING = 8
 Weights = tuple[Tensor, list[tuple[Tensor, Tensor]], Tensor, Tensor]
 
 
-class FNO(OperatorNetwork):
+class FourierNetwork(OperatorNetwork):
     r"""Convolutions with kernels given by their Fourier coefficients (Li et al. 2021),
 
     .. math:: v_{l+1} = \phi\bigl(v_l W_l + b_l + \mathcal F^{-1}(\mathcal F(v_l)\, S_l)\bigr),
@@ -122,7 +122,7 @@ class FNO(OperatorNetwork):
         shares = torch.stack([(1 - down) * (1 - right), (1 - down) * right, down * (1 - right), down * right])
         nodes = values.permute(2, 0, 1).flatten(1)  # nodes first: each is one row to fetch
         found = (nodes[corners] * shares[:, :, None]).sum(0)
-        return found.unflatten(1, values.shape[:2]).transpose(0, 1)
+        return torch.unflatten(found, 1, values.shape[:2]).transpose(0, 1)
 
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
         """Units are channels: what leads away from one is dropped at all frequencies together."""

@@ -10,7 +10,8 @@ from torch import Generator as RandomGenerator
 from torch import Tensor
 
 from sciuq_runner.networks.activations import Activation
-from sciuq_runner.networks.mlp import MLP, Init
+from sciuq_runner.networks.layered import Init
+from sciuq_runner.networks.mlp import MLP
 from sciuq_runner.physics.taylor import Order
 
 

@@ -38,7 +38,8 @@ class ModuleNetwork(Network):
         constants = {name: value.to(theta) for name, value in self.module.named_buffers() if value.is_floating_point()}
 
         def single(params: dict[str, Tensor], inputs: Tensor) -> Tensor:
-            return functional_call(self.module, {**constants, **params}, (inputs,))
+            found: Tensor = functional_call(self.module, {**constants, **params}, (inputs,))
+            return found
 
         return vmap(single, in_dims=(0, 0 if x.dim() == 3 else None))(self.unflatten(theta), x)
 

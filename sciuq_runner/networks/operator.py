@@ -12,9 +12,7 @@ from torch import Generator, Tensor
 from sciuq_runner.networks.base import Drop, Network
 from sciuq_runner.networks.parallel import Joined
 from sciuq_runner.networks.scaled import Scaled
-from sciuq_runner.physics.problem import Unit
-
-Array = np.ndarray
+from sciuq_runner.physics.problem import Array, Unit
 
 
 class OperatorNetwork(ABC):
@@ -56,7 +54,7 @@ def in_box(network: Network, low: Array, high: Array) -> Network:
     return Scaled(network, units, Unit(), network.n_outputs)
 
 
-class DeepONet(Joined, OperatorNetwork):
+class BranchTrunkNetwork(Joined, OperatorNetwork):
     r"""Two networks that meet in an inner product (Lu et al. 2021),
 
     .. math:: u(x; \lambda) = \frac{1}{\sqrt p} \sum_{k=1}^p b_k(\lambda)\, t_k(x) + b_{p+1}(\lambda).

@@ -20,7 +20,7 @@ class Joined:
         self.n_params = sum(self.sizes)
 
     def split(self, theta: Tensor) -> tuple[Tensor, ...]:
-        return theta.split(self.sizes, dim=1)
+        return torch.split(theta, self.sizes, dim=1)
 
     def dropout_masks(self, n: int, rate: float, kind: Drop, generator: Generator) -> Tensor:
         return torch.cat([network.dropout_masks(n, rate, kind, generator) for network in self.networks], dim=1)

@@ -17,7 +17,7 @@ from sciuq_runner.physics.problem import Array
 
 log = logging.getLogger(__name__)
 
-VARIABLE = "SCIUQ_CACHE"
+CACHE_VARIABLE = "SCIUQ_CACHE"
 
 
 def cache_folder() -> Path:
@@ -25,7 +25,7 @@ def cache_folder() -> Path:
 
     Raises ``RuntimeError`` for a person without a home folder.
     """
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(CACHE_VARIABLE)
     folder = Path(named) if named else user_cache_path("sciuq_runner", appauthor=False)
     if not named and not folder.is_absolute():  # platformdirs then leaves the ~ as it is
         raise RuntimeError("there is no home folder")

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.files import ARCHIVE_ERRORS, BOMB_RATIO, BOMB_SIZE, first_line, refuse_bomb, unpacked_size
+from sciuq_runner.errors import ConfigError, first_line, nearest
+from sciuq_runner.files import ARCHIVE_ERRORS, BOMB_RATIO, BOMB_SIZE, refuse_bomb, unpacked_size
 
-LARGEST = 1e18
+LARGEST_NUMBER = 1e18
 """Of a number whose square single precision still holds."""
 
 OTHER_UNITS = "its square is more than single precision holds: write it in other units."
@@ -26,7 +26,7 @@ OTHER_UNITS = "its square is more than single precision holds: write it in other
 TOLERANCE = 1e-6
 """How far outside of the domain a point may lie, in widths of the domain: the rounding of single precision."""
 
-KINDS = {
+DTYPE_KINDS = {
     "c": "complex numbers: save the real and the imaginary part as two arrays",
     "O": "objects: save plain numbers",
     "V": "records: save each of their fields as an array of numbers",
@@ -42,9 +42,9 @@ MAT_NUMBERS = ("double", "single", *(f"{sign}int{bits}" for sign in ("", "u") fo
 MAT_COMPRESSED = 15  # the type of an element that holds another one
 MAT_KINDS = {
     "sparse": "a sparse matrix: save it with full( )",
-    "struct": KINDS["V"],
-    "char": KINDS["U"],
-    "logical": KINDS["b"],
+    "struct": DTYPE_KINDS["V"],
+    "char": DTYPE_KINDS["U"],
+    "logical": DTYPE_KINDS["b"],
 }
 """The same by the class of MATLAB; all others hold objects."""
 
@@ -173,7 +173,7 @@ def _column(name: str, index: int, rows: Sequence[tuple[int, list[str]]], where:
         values[row] = float(cell)
         if not math.isfinite(values[row]):
             raise ConfigError(f"{where} has {cell[:40]} in line {i}, column {name}: remove the line.")
-        if abs(values[row]) > LARGEST:
+        if abs(values[row]) > LARGEST_NUMBER:
             raise ConfigError(f"{where} has {cell[:40]} in line {i}, column {name}: {OTHER_UNITS}")
     return values
 
@@ -204,7 +204,7 @@ def _load_npz(path: Path, columns: Sequence[str], where: str, optional: Sequence
                 arrays[name] = archive[name]
     except ARCHIVE_ERRORS as error:
         if "Object arrays" in str(error):
-            raise ConfigError(f"{where}: {name} holds {KINDS['O']}.") from error
+            raise ConfigError(f"{where}: {name} holds {DTYPE_KINDS['O']}.") from error
         raise ConfigError(f"{where} cannot be read ({first_line(error)}): is the file complete?") from error
     return arrays
 
@@ -225,7 +225,7 @@ def _load_mat(path: Path, columns: Sequence[str], where: str, optional: Sequence
         wanted = [*columns, *(name for name in optional if name in names)]
         for name, _, kind in shapes:
             if name in wanted and kind not in MAT_NUMBERS:  # its shape would not say how much is inside
-                raise ConfigError(f"{where}: {name} holds {MAT_KINDS.get(kind, KINDS['O'])}.")
+                raise ConfigError(f"{where}: {name} holds {MAT_KINDS.get(kind, DTYPE_KINDS['O'])}.")
         stated = sum(8.0 * math.prod(shape) for name, shape, _ in shapes if name in wanted)
         refuse_bomb(path, max(stated, _unpacked_mat(content)))
         arrays = loadmat(io.BytesIO(content), variable_names=wanted)
@@ -239,7 +239,7 @@ def _load_mat(path: Path, columns: Sequence[str], where: str, optional: Sequence
 
 
 def _unpacked_mat(content: bytes) -> float:
-    """Bytes of the compressed variables of a MATLAB file, counted up to where no readings are so large.
+    """Bytes of the compressed variables of a MATLAB file, counted up to where no observations are so large.
 
     The shape in a header is only what the file says of itself: scipy unpacks what is there.
     """
@@ -279,9 +279,9 @@ def _vectors(arrays: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
 
 def _numbers(name: str, array: Any, where: str) -> np.ndarray:
     if not isinstance(array, np.ndarray):  # an archive gives what is no array as it is, in bytes
-        raise ConfigError(f"{where}: {name} holds {KINDS['O']}.")
+        raise ConfigError(f"{where}: {name} holds {DTYPE_KINDS['O']}.")
     if array.dtype.kind not in "fiu":
-        raise ConfigError(f"{where}: {name} holds {KINDS.get(array.dtype.kind, 'no numbers')}.")
+        raise ConfigError(f"{where}: {name} holds {DTYPE_KINDS.get(array.dtype.kind, 'no numbers')}.")
     if not array.size:
         raise ConfigError(f"{where}: {name} has no values.")
     numbers = array.astype(np.float64)
@@ -291,6 +291,6 @@ def _numbers(name: str, array: Any, where: str) -> np.ndarray:
         place = np.argwhere(~np.isfinite(numbers))[0]
         at = f"row {place[0] + 1}" if len(place) == 1 else f"position ({', '.join(str(i + 1) for i in place)})"
         raise ConfigError(f"{where}: {name} has {numbers[tuple(place)]} in {at}: remove this point from all arrays.")
-    if np.abs(numbers).max() > LARGEST:
+    if np.abs(numbers).max() > LARGEST_NUMBER:
         raise ConfigError(f"{where}: {name} has a value of {np.abs(numbers).max():.3g}: {OTHER_UNITS}")
     return numbers

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from sciuq_runner.physics.taylor import Index, Order
 
-VALUE = "value"
-RESERVED = (VALUE, "combine")
+FIELD_VALUE = "value"
+RESERVED = (FIELD_VALUE, "combine")
 """What a field with derivatives has beside them."""
 
 
@@ -50,7 +50,7 @@ def order_of(name: str, coordinates: Sequence[str]) -> tuple[int, ...] | None:
     It is read from its end, where no part is tried twice: names in equations come from files, and may be long.
     """
     none = (0,) * len(coordinates)
-    if name == VALUE:
+    if name == FIELD_VALUE:
         return none
     found = {len(name): none}  # of what follows each letter from which on it can be read
     for start in reversed(range(len(name))):

@@ -18,32 +18,36 @@ from scipy.interpolate import RBFInterpolator
 
 from sciuq_runner import files, layout
 from sciuq_runner.errors import ConfigError, nearest
-from sciuq_runner.methods.base import Posterior, read_posterior
+from sciuq_runner.methods.posterior import read_posterior
 from sciuq_runner.models.base import Model
 from sciuq_runner.models.operators import BoundOperatorModel
 from sciuq_runner.physics.problem import Array, Problem
 from sciuq_runner.physics.standardisation import Transforms, pack, unpack
+from sciuq_runner.predict.calibrated_distributions import read_calibrations
 from sciuq_runner.predict.out_of_distribution import DetectionSettings, Detector, make_prior
 from sciuq_runner.predict.predictive import Predictive, predict
-from sciuq_runner.predict.scaled_residual import LEVEL, UNCALIBRATED, read_calibrations
+from sciuq_runner.predict.scaled_residual import LEVEL, UNCALIBRATED
 from sciuq_runner.schema import Dtype, build, check, construct
 from sciuq_runner.target.density import Target
 
-KEPT = {"problem": dict, "model": dict, "dtype": str}  # the settings that give samples their meaning
+MODEL_SETTINGS = {"problem": dict, "model": dict, "dtype": str}  # the settings that give samples their meaning
 
 
 def save_emulator(
     folder: Path,
     config: Mapping[str, Any],
     target: Target,
-    posterior: Posterior,
+    samples: Path,
     calibrations: Mapping[str, Any],
     detector: Detector | None = None,
 ) -> None:
-    """Write everything that predictions at new points, and of new functions, need."""
-    files.write_json(folder / layout.MODEL_CONFIG, {key: config[key] for key in (*KEPT, "detection") if key in config})
+    """Write everything that predictions at new points, and of new functions, need; ``samples`` is the file of the
+    posterior."""
+    files.write_json(
+        folder / layout.MODEL_CONFIG, {key: config[key] for key in (*MODEL_SETTINGS, "detection") if key in config}
+    )
     files.write_json(folder / layout.CALIBRATION, calibrations)
-    files.write_tensors(folder / layout.SAMPLES, *posterior.tensors())
+    files.link_or_copy(samples, folder / layout.SAMPLES)
     if state := {**target.model.state(), **pack(target.transforms)}:
         files.write_tensors(folder / layout.STATE, state)
     if detector is not None and detector.thresholds:
@@ -57,7 +61,7 @@ class Emulator:
 
     def __init__(self, folder: Path, trust: Sequence[str] = ()) -> None:
         config = files.read_json(folder / layout.MODEL_CONFIG)
-        files.require(config, KEPT, folder / layout.MODEL_CONFIG)
+        files.require(config, MODEL_SETTINGS, folder / layout.MODEL_CONFIG)
         dtype = getattr(torch, check(config["dtype"], Dtype, "dtype"))
         self.problem = build(config["problem"], "problem", Problem, trust)  # type: ignore[type-abstract]
         model = build(config["model"], "model", Model, trust)  # type: ignore[type-abstract]

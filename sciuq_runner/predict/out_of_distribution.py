@@ -15,14 +15,15 @@ from torch import Tensor
 from sciuq_runner import files, layout
 from sciuq_runner.models.gan_fp import GANFP, BoundGenerators
 from sciuq_runner.models.operator_fields import InputFunction
-from sciuq_runner.physics.problem import Array, Problem
+from sciuq_runner.physics.problem import Array, Dataset, OperatorPairs, Problem
 from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.schema import Count, Fraction, Positive
 from sciuq_runner.seeds import torch_stream
+from sciuq_runner.target.density import Target
 from sciuq_runner.training.optimisers import AdamState, adam, cosine_cycles
 
 ScoreName = Literal["std", "residual", "gan_mse", "gan_nll"]
-EXPLAINED = {
+SCORE_LABELS = {
     "std": "ensemble std",
     "residual": "PDE residual",
     "gan_mse": "GAN MSE",
@@ -118,6 +119,17 @@ def make_prior(settings: DetectionSettings, problem: Problem, inputs: Standardis
     if settings.prior is None or problem.operator is None:
         return None
     return BoundGenerators(settings.prior, InputFunction(problem, problem.operator, inputs), {}, None)
+
+
+def make_detector(settings: DetectionSettings, problem: Problem, target: Target, dataset: Dataset) -> Detector | None:
+    """What scores inputs, where an operator is applied to them."""
+    operator = target.operator
+    if operator is None or operator.output not in dataset:
+        return None
+    if not isinstance(dataset[operator.output].test, OperatorPairs):
+        return None
+    inputs, outputs = target.transforms[operator.input], target.transforms.get(operator.output)
+    return Detector(settings, problem, inputs, outputs, make_prior(settings, problem, inputs))
 
 
 def auroc(low: Array, high: Array) -> float:

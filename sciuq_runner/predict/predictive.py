@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.random_fields import BoundRandomFieldModel
-from sciuq_runner.physics.problem import Array
+from sciuq_runner.physics.problem import Array, Observations, OperatorPairs
 from sciuq_runner.target.density import Target
 
-CHUNK = 16_000
+CPU_CHUNK = 16_000
 """Members times points that are evaluated at once on a CPU, whose caches then hold what lies between two layers: half
 the time of 250 000 for values, a third of it for second derivatives."""
 
-LARGE_CHUNK = 250_000
+DEVICE_CHUNK = 250_000
 """The same on other devices: a few hundred megabytes with derivatives."""
 
 REALISED = 4_000_000
@@ -30,7 +30,7 @@ OPERATED = 16
 KEPT_MEMBERS, KEPT_FUNCTIONS = 20, 1
 """Up to how many members are kept of all functions, and of how many functions in each part if there are more."""
 
-N_EIGENVALUES = 10
+N_STATISTIC_EIGENVALUES = 10
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,31 @@ class Predictive:
     @property
     def std(self) -> Array:
         """Total standard deviation."""
-        return np.sqrt(self.aleatoric_var + self.epistemic_var)
+        found: Array = np.sqrt(self.aleatoric_var + self.epistemic_var)
+        return found
 
     @property
     def aleatoric_std(self) -> Array:
-        return np.sqrt(self.aleatoric_var)
+        found: Array = np.sqrt(self.aleatoric_var)
+        return found
 
     @property
     def epistemic_std(self) -> Array:
-        return np.sqrt(self.epistemic_var)
+        found: Array = np.sqrt(self.epistemic_var)
+        return found
 
 
 NOWHERE = Predictive.of_members(np.empty((1, 0, 1)), np.array(0.0))
 """The prediction at no points."""
+
+
+def predict_observed(target: Target, posterior: Posterior, quantity: str, observed: Observations) -> Predictive:
+    """Predict what was observed: at the same points or of the same functions, with noise where that has noise."""
+    if not isinstance(observed, OperatorPairs):
+        return predict(target, posterior, quantity, observed.x, observed.is_clean)
+    if not len(observed):
+        return NOWHERE
+    return predict_operator(target, posterior, quantity, observed.x, observed.inputs, observed.is_clean)
 
 
 def predict(
@@ -93,7 +105,7 @@ def predict(
         return predict_operator(target, posterior, quantity, x, inputs, clean)
 
     def value(theta: Tensor) -> Tensor:
-        return target.model.observe(target.weights(theta), quantity, points)
+        return target.observe(theta, quantity, points)
 
     def noise(theta: Tensor) -> Tensor:
         return target.noise_scale(theta, quantity, points).expand(len(theta), -1, -1)
@@ -104,7 +116,7 @@ def predict(
         chunk = max(1, REALISED // max(1, len(x) * target.model.n_realisations))
         parts = torch.cat([moments(part) for part in posterior.chunks(value, chunk)]).numpy()
         return Predictive.of_members(parts[..., :1], parts[..., 1:] + variance)
-    at_once = CHUNK if points.device.type == "cpu" else LARGE_CHUNK
+    at_once = CPU_CHUNK if points.device.type == "cpu" else DEVICE_CHUNK
     chunk = max(1, min(256, at_once // max(1, len(x))))
     members = posterior.evaluate(value, chunk).cpu().double()
     several = target.model.alternatives(quantity)
@@ -130,7 +142,7 @@ def predict_operator(
     per_part = max(1, REALISED // max(1, len(x) * len(scale)))
 
     def operate(part: Tensor) -> list[Array]:
-        found = posterior.chunks(lambda theta: target.observe(theta, quantity, points, part), OPERATED)
+        found = posterior.chunks(lambda theta: target.operate(theta, quantity, points, part), OPERATED)
         values = torch.cat([item.cpu() for item in found]).double()
         spread = variance.expand(len(values), len(x), 1)
         mean, noise = (values, spread) if transform is None else transform.undo(values, x, spread)
@@ -139,7 +151,7 @@ def predict_operator(
         kept = mean[:, :, : KEPT_FUNCTIONS if len(values) > KEPT_MEMBERS else None].float()
         return [item.numpy() for item in (*moments, deviation.std(0, correction=0), kept)]
 
-    parts = zip(*(operate(part) for part in functions.split(per_part)), strict=True)
+    parts = zip(*(operate(part) for part in torch.split(functions, per_part)), strict=True)
     mean, aleatoric, epistemic, *noise, members = (np.concatenate(part, axis=-1) for part in parts)
     return Predictive(mean, aleatoric, epistemic, members, (noise[0], noise[1]))
 
@@ -175,12 +187,13 @@ def predict_statistics(
 def statistics(values: Tensor) -> dict[str, Tensor]:
     """Mean, standard deviation and leading eigenvalues of the covariance matrix over realisations ``[M, N, R]``.
 
-    The first two are functions of the points, ``[M, N, 1]``, the last ``[M, N_EIGENVALUES, 1]`` in descending order.
+    The first two are functions of the points, ``[M, N, 1]``, the last ``[M, N_STATISTIC_EIGENVALUES, 1]`` in
+    descending order.
     """
     values = values.cpu().double()
     mean = values.mean(-1, keepdim=True)
     deviations = values - mean
     covariance = deviations @ deviations.mT / values.shape[-1]
-    eigenvalues = torch.linalg.eigvalsh(covariance).flip(-1)[:, :N_EIGENVALUES, None].clamp(min=0)
+    eigenvalues = torch.linalg.eigvalsh(covariance).flip(-1)[:, :N_STATISTIC_EIGENVALUES, None].clamp(min=0)
     std = covariance.diagonal(dim1=-2, dim2=-1).sqrt()[..., None]
     return {"mean": mean, "std": std, "eigenvalues": eigenvalues}

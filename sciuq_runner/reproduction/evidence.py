@@ -15,17 +15,19 @@ from typing import Literal, TypeVar
 import yaml
 
 from sciuq_runner import layout
-from sciuq_runner.evaluation.results import Result, read_results
-from sciuq_runner.report.runs import FINISHED, Run
-from sciuq_runner.report.tables import by_number
-from sciuq_runner.reproduction.cells import Cell, Table
-from sciuq_runner.reproduction.jobs import FIDELITIES, Job, jobs_of
+from sciuq_runner.evaluation.result_files import read_results
+from sciuq_runner.evaluation.results import Result
+from sciuq_runner.report.recorded_runs import RecordedRun
+from sciuq_runner.report.run_tables import by_number
+from sciuq_runner.reproduction.paper_jobs import FIDELITIES, Job, jobs_of
+from sciuq_runner.reproduction.paper_tables import PaperCell, PaperTable
+from sciuq_runner.tracking.run_record import FINISHED
 
 T = TypeVar("T")
 Verdict = Literal["better", "within 3 std", "worse", "not run", "setting"]
 VERDICTS: tuple[Verdict, ...] = ("better", "within 3 std", "worse", "not run")
 """Those that count: a setting of the preset would only be compared with itself."""
-COST = "cost_seconds"
+COST_TABLE = "cost_seconds"
 """The table that does not count: seconds are of another machine."""
 
 
@@ -36,11 +38,11 @@ class NotEnough(Exception):
 class Evidence:
     """The finished runs of one fidelity, by job."""
 
-    def __init__(self, runs: Iterable[Run], fidelity: str) -> None:
+    def __init__(self, runs: Iterable[RecordedRun], fidelity: str) -> None:
         self.fidelity = fidelity
         self.found = [run for run in runs if run.status == FINISHED and run.params.get("fidelity") == fidelity]
         self._jobs: dict[str, dict[frozenset[str], Job]] = {}
-        self._runs: dict[tuple[str, frozenset[str]], list[Run]] = {}
+        self._runs: dict[tuple[str, frozenset[str]], list[RecordedRun]] = {}
         self._results: dict[int, dict[str, Result]] = {}
         self._read: set[tuple[str, frozenset[str]]] = set()
 
@@ -50,7 +52,7 @@ class Evidence:
             self._jobs[preset] = {frozenset(job.choices): job for job in jobs_of(preset, self.fidelity)}
         return self._jobs[preset]
 
-    def runs(self, preset: str, *choices: str) -> list[Run]:
+    def runs(self, preset: str, *choices: str) -> list[RecordedRun]:
         """The runs of a job in the order of seeds; of several with the same seed the last."""
         key = preset, frozenset(choices)
         self._read.add(key)
@@ -91,19 +93,19 @@ class Evidence:
             raise NotEnough
         return kept
 
-    def predictions(self, run: Run) -> dict[str, Result]:
+    def predictions(self, run: RecordedRun) -> dict[str, Result]:
         """The predictions of a run, empty where its files are gone."""
         if id(run) not in self._results:
             self._results[id(run)] = predictions_of(run)
         return self._results[id(run)]
 
     @property
-    def used(self) -> list[Run]:
+    def used(self) -> list[RecordedRun]:
         """All runs that anything was read from so far."""
         return list({id(run): run for runs in self._runs.values() for run in runs}.values())
 
 
-def predictions_of(run: Run) -> dict[str, Result]:
+def predictions_of(run: RecordedRun) -> dict[str, Result]:
     """The predictions of a run, empty where its files are gone."""
     files = {name: run.file(name) for name in (layout.PREDICTIONS, layout.CALIBRATION)}
     with tempfile.TemporaryDirectory(prefix="sciuq_") as folder:
@@ -113,7 +115,7 @@ def predictions_of(run: Run) -> dict[str, Result]:
         return read_results(Path(folder)) if files[layout.PREDICTIONS] is not None else {}
 
 
-def number(run: Run, metric: str) -> float | None:
+def number(run: RecordedRun, metric: str) -> float | None:
     """A metric of a run (``u/id/rl2e``) or a setting (``problem.length``; ``problem.test_lengths.1`` of a list)."""
     if "/" in metric:
         return run.metrics.get(metric)
@@ -128,7 +130,7 @@ def number(run: Run, metric: str) -> float | None:
 class Comparison:
     """A cell and what our runs have in its place, in the units of the paper."""
 
-    cell: Cell
+    cell: PaperCell
     values: tuple[float, ...]
 
     @cached_property
@@ -156,7 +158,7 @@ class Comparison:
         return "within 3 std" if difference <= 3 * (self.std or 0.0) else "worse"
 
 
-def gain(cell: Cell, ours: float) -> float:
+def gain(cell: PaperCell, ours: float) -> float:
     """By how much ours is better than the paper's, in its units; negative where it is worse."""
     if cell.better == "lower":
         return cell.printed - ours
@@ -166,7 +168,7 @@ def gain(cell: Cell, ours: float) -> float:
     return abs(cell.printed - goal) - abs(ours - goal)
 
 
-def compare(table: Table, evidence: Evidence) -> list[Comparison]:
+def compare(table: PaperTable, evidence: Evidence) -> list[Comparison]:
     """All cells of a table beside ours."""
     return [
         Comparison(
@@ -207,7 +209,7 @@ class Tally:
         return f"{self.total} cells, {listed}: {self.met} are met, {shares}"
 
 
-def best_fidelity(runs: Iterable[Run]) -> str | None:
+def best_fidelity(runs: Iterable[RecordedRun]) -> str | None:
     """The highest fidelity that any finished run has."""
     present = {run.params.get("fidelity") for run in runs if run.status == FINISHED}
     return next((name for name in reversed(FIDELITIES) if name in present), None)

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.stats import rankdata
 
 from sciuq_runner.reproduction.evidence import Evidence
-from sciuq_runner.reproduction.statements import Numbers, by_few, finding
+from sciuq_runner.reproduction.paper_statements import Numbers, by_few, finding
 
 METHODS = ("gp", "hmc", "ld", "mfvi", "mcd", "la", "dens", "sens", "swag")
-NOISES, SIZES = ("0.1", "0.3", "0.5"), ("32", "16")
+NOISES, TRAINING_SIZES = ("0.1", "0.3", "0.5"), ("32", "16")
 NETWORKS = ("2x50", "2x100", "4x50")
 TEMPERATURES = ("1.0", "0.5")
 FEW = 14  # calibration readings that the paper calls a few
@@ -36,7 +36,9 @@ def setting(method: str, n: str, noise: str) -> tuple[str, ...]:
 def growth(evidence: Evidence, method: str) -> dict[tuple[str, str], float]:
     """Epistemic standard deviation by number of readings and noise."""
     return {
-        (n, noise): along_x(evidence, "epistemic_growth", setting(method, n, noise)) for n in SIZES for noise in NOISES
+        (n, noise): along_x(evidence, "epistemic_growth", setting(method, n, noise))
+        for n in TRAINING_SIZES
+        for noise in NOISES
     }
 
 
@@ -47,7 +49,7 @@ def named(values: Mapping[tuple[str, str], float]) -> dict[str, float]:
 @finding("Section 6.1.1", "The epistemic uncertainty of HMC grows with the noise.")
 def hmc_grows_with_noise(evidence: Evidence) -> tuple[bool, Numbers]:
     found = growth(evidence, "hmc")
-    return all(found[n, "0.1"] < found[n, "0.3"] < found[n, "0.5"] for n in SIZES), named(found)
+    return all(found[n, "0.1"] < found[n, "0.3"] < found[n, "0.5"] for n in TRAINING_SIZES), named(found)
 
 
 @finding("Section 6.1.1", "The epistemic uncertainty of HMC grows when there are fewer readings.")
@@ -74,7 +76,7 @@ def less_than_half(rises: Mapping[str, float], first: str, second: str) -> bool:
     "most half as much.",
 )
 def mcd_does_not_grow_with_noise(evidence: Evidence) -> tuple[bool, Numbers]:
-    rises = growth_of_both(evidence, (((n, "0.1"), (n, "0.5")) for n in SIZES))
+    rises = growth_of_both(evidence, (((n, "0.1"), (n, "0.5")) for n in TRAINING_SIZES))
     return less_than_half(rises, "hmc", "mcd"), rises
 
 
@@ -93,7 +95,7 @@ def mcd_is_likelier(evidence: Evidence) -> tuple[bool, Numbers]:
     hmc, mcd = (
         {
             (n, noise): evidence.mean("epistemic_growth", setting(method, n, noise), "u/id/mpl")
-            for n in SIZES
+            for n in TRAINING_SIZES
             for noise in NOISES
         }
         for method in ("hmc", "mcd")

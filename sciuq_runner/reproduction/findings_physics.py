@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from sciuq_runner.reproduction.evidence import Evidence
-from sciuq_runner.reproduction.statements import Numbers, finding, reduced
+from sciuq_runner.reproduction.paper_statements import Numbers, finding, reduced
 
-LENGTHS = ("ood_0.1", "ood_0.15", "ood_0.2", "id", "ood_0.3", "ood_0.35", "ood_0.4")
+LENGTH_SPLITS = ("ood_0.1", "ood_0.15", "ood_0.2", "id", "ood_0.3", "ood_0.35", "ood_0.4")
 OPERATOR_SPLITS = ("id", "ood_0.15")
 FIELD_MODELS, STATISTICS = ("pi_gan", "nnpc", "nnpc_plus"), ("u_mean", "u_std", "lambda_mean", "lambda_std")
 CASES = ("heteroscedastic", "large_noise", "extrapolation", "steep")
@@ -329,10 +329,10 @@ def members_disagree_outside(evidence: Evidence) -> tuple[bool, Numbers]:
     "The three scores follow the error over correlation lengths (rank correlation at least 0.8), and rise to 0.15.",
 )
 def scores_follow_the_error(evidence: Evidence) -> tuple[bool, Numbers]:
-    errors = [operator(evidence, f"detection/rl2e/mean_{name}") for name in LENGTHS]
+    errors = [operator(evidence, f"detection/rl2e/mean_{name}") for name in LENGTH_SPLITS]
     found, rises = {}, {}
     for score in ("gan_mse", "gan_nll", "std"):
-        values = [operator(evidence, f"detection/{score}/mean_{name}") for name in LENGTHS]
+        values = [operator(evidence, f"detection/{score}/mean_{name}") for name in LENGTH_SPLITS]
         found[score] = float(np.corrcoef(np.argsort(np.argsort(values)), np.argsort(np.argsort(errors)))[0, 1])
         rises[score] = operator(evidence, f"detection/{score}/rise_ood_0.15")
     holds = min(found.values()) >= 0.8 and min(rises.values()) > 0
@@ -341,5 +341,7 @@ def scores_follow_the_error(evidence: Evidence) -> tuple[bool, Numbers]:
 
 @finding("Section 6.5.3", "Conductivities that are smoother than those of training have a smaller error of u.")
 def smoother_conductivities_are_easier(evidence: Evidence) -> tuple[bool, Numbers]:
-    found = {name: operator(evidence, f"detection/rl2e/mean_{name}") for name in LENGTHS[LENGTHS.index("id") :]}
+    found = {
+        name: operator(evidence, f"detection/rl2e/mean_{name}") for name in LENGTH_SPLITS[LENGTH_SPLITS.index("id") :]
+    }
     return all(found[name] < found["id"] for name in found if name != "id"), found

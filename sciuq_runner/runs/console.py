@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from sciuq_runner.config.environment import beside_others
+from sciuq_runner.evaluation.metrics import KNOWN_METRICS
+from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 from sciuq_runner.training.loop import BarDisplay, Display, LogDisplay
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
-
 
 SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
 VALUE = "value_"  # begins the names of numbers of splits in the file of scores
@@ -48,9 +48,10 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
         if quantity not in NOT_QUANTITIES
         for split, values in splits.items()
     }
-    names = list(dict.fromkeys(name for values in rows.values() for name in values if name != "epistemic_coverage"))
-    for name in names:
-        table.add_column(name.replace("interval_score", "interval"), justify="right", no_wrap=True)
+    found = dict.fromkeys(name for values in rows.values() for name in values)
+    names = {name: heading for name in found if (heading := _heading(name)) is not None}
+    for heading in names.values():
+        table.add_column(heading, justify="right", no_wrap=True)
     for (quantity, split), values in rows.items():
         table.add_row(quantity, split, *[_number(values.get(name)) for name in names])
     if rows:
@@ -80,13 +81,18 @@ def print_summary(metrics: Mapping[str, Any], folder: Path, ui_command: str | No
 
 def _splits(folder: Path) -> str:
     """The numbers that tell the splits of test functions apart, where there are any."""
-    from sciuq_runner.predict.out_of_distribution import read_detection  # brings torch, which other commands need not wait for
+    from sciuq_runner.predict.out_of_distribution import (
+        read_detection,
+    )  # brings torch, which other commands need not wait for
 
     known = read_detection(folder)
     found = [f"{key.removeprefix(VALUE)} {_number(float(v))}" for key, v in known.items() if key.startswith(VALUE)]
     return f"splits by {known['label']}: {', '.join(found)}" if found else ""
 
 
+def _heading(name: str) -> str | None:
+    """The heading of a metric; None for one that is not shown."""
+    return KNOWN_METRICS[name].heading if name in KNOWN_METRICS else name
 
 
 def _number(value: float | None) -> str:

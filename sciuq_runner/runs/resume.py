@@ -1,7 +1,6 @@
 """Going on with a run that was killed: what is kept in its folder from the first moment, and how it is found."""
 
 from __future__ import annotations
-from sciuq_runner import layout
 
 import argparse
 import hashlib
@@ -13,15 +12,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sciuq_runner import __version__, files
+from sciuq_runner import __version__, files, layout
 from sciuq_runner.config.compose import quote
-from sciuq_runner.physics.data_files import changed
-from sciuq_runner.config.environment import trusted
-from sciuq_runner.errors import ConfigError
 from sciuq_runner.config.configuration_hash import configuration_hash
-from sciuq_runner.evaluation.results import INTERRUPTED
-from sciuq_runner.schema import construct
+from sciuq_runner.config.environment import trusted
 from sciuq_runner.config.uris import is_own
+from sciuq_runner.errors import ConfigError
+from sciuq_runner.evaluation.metrics_file import STOPPED_EARLY
+from sciuq_runner.physics.data_files import changed
+from sciuq_runner.schema import construct
 
 PLACES = ("tracking.uri=", "tracking.artifacts=")
 MOVED = ("technique=", "architecture=")
@@ -55,7 +54,7 @@ class Origin:
 def has_all_results(folder: Path) -> bool:
     """Whether the results in a folder are those of all steps: a run that was stopped early has some, and can go on."""
     path = folder / layout.METRICS
-    return path.is_file() and not files.read_json(path).get(INTERRUPTED)
+    return path.is_file() and not files.read_json(path).get(STOPPED_EARLY)
 
 
 def digest(config: Mapping[str, Any], data: Mapping[str, str]) -> str:
@@ -125,7 +124,9 @@ def refuse_commands(origin: Origin, name: str) -> None:
         if key == "trust" and any(module not in trusted() for module in listed(value)):
             raise ConfigError(f"resume={name} needs code of yours: add 'trust={value}' if you trust it.")
         if not re.fullmatch(r"[A-Za-z_][\w.@/-]*", key) or key.startswith(("hydra", "-")):
-            raise ConfigError(f"resume={name}: {layout.RESUME} says {text!r}, which no run leaves there: start it anew.")
+            raise ConfigError(
+                f"resume={name}: {layout.RESUME} says {text!r}, which no run leaves there: start it anew."
+            )
 
 
 def refuse_places(origin: Origin, name: str, given: Sequence[str]) -> None:
@@ -133,7 +134,9 @@ def refuse_places(origin: Origin, name: str, given: Sequence[str]) -> None:
     for text in origin.overrides:
         key, _, value = text.lstrip("+~").partition("=")
         if key.startswith("tracking") and not re.fullmatch(r"tracking=[\w/-]+|tracking\.\w+=[^{}$]*", text):
-            raise ConfigError(f"resume={name}: {layout.RESUME} says {text!r}, which no run leaves there: start it anew.")
+            raise ConfigError(
+                f"resume={name}: {layout.RESUME} says {text!r}, which no run leaves there: start it anew."
+            )
         known = key == "tracking.uri" and is_own(unquoted(value))
         if text.startswith(PLACES) and value != "null" and not known and not same(text, given):
             raise ConfigError(f"resume={name} sends its results elsewhere: add {shlex.quote(text)} if you want that.")
@@ -155,7 +158,7 @@ def listed(value: str) -> list[str]:
 
 def find_folder(run_id: str) -> Path:
     """The folder of a run in MLflow."""
-    from sciuq_runner.tracking.existing import run_folder
+    from sciuq_runner.tracking.existing_store import run_folder
 
     found = run_folder(run_id)
     if found is None or not found.is_dir():

@@ -1,82 +1,120 @@
 """One run with its folder, its log and its place in MLflow."""
 
 from __future__ import annotations
-from sciuq_runner import layout
 
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
-
-from sciuq_runner.config.build import Run, assemble
-from sciuq_runner.config.compose import plain
-from sciuq_runner.config.equal_terms import changed_terms, describe_changes
-from sciuq_runner.evaluation.results import CHANGED_TERMS
-from sciuq_runner.config.resolvers import register_resolvers
-from sciuq_runner.runs.console import make_display, print_summary
-from sciuq_runner.physics.data_files import digests
-from sciuq_runner.config.environment import PARENT_VARIABLE, RESUME_VARIABLE, trusted
-from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, RunError, told
-from sciuq_runner.files import remove_partial
+from sciuq_runner import layout
+from sciuq_runner.config.build import RunSetup, assemble, prepare
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, program
-from sciuq_runner.training.loop import Loop
-from sciuq_runner.memory import is_shortage
-from sciuq_runner.runs.pipeline import execute
-from sciuq_runner.models.pretraining import Store
+from sciuq_runner.config.environment import PARENT_VARIABLE, trusted
+from sciuq_runner.config.equal_terms import changed_terms, describe_changes, given
 from sciuq_runner.config.problem_files import original
-from sciuq_runner.tracking.record import Record, describe
-from sciuq_runner.runs.resume import Origin, digest, read_origin
-from sciuq_runner.runs.signals import stop_on_signal
-from sciuq_runner.tracking.failures import guarded
-from sciuq_runner.tracking.results import log_results
-from sciuq_runner.tracking.tracker import Status, Tracker, open_tracker
 from sciuq_runner.config.uris import without_credentials
+from sciuq_runner.errors import ConfigError, RunError, first_line, told
+from sciuq_runner.evaluation.metrics_file import CHANGED_TERMS
+from sciuq_runner.files import remove_partial
+from sciuq_runner.memory import Share, is_shortage
+from sciuq_runner.models.pretraining import Store
+from sciuq_runner.physics.data_files import digests
+from sciuq_runner.physics.problem import Dataset
+from sciuq_runner.runs.pipeline import RunOutcome, execute
+from sciuq_runner.runs.resume import Origin, digest, read_origin
+from sciuq_runner.runs.surroundings import Surroundings
+from sciuq_runner.target.checks import refuse_unusable
+from sciuq_runner.target.density import Target
+from sciuq_runner.tracking.logged_results import log_results
+from sciuq_runner.tracking.run_record import RunRecord, describe
+from sciuq_runner.tracking.store_failures import guarded
+from sciuq_runner.tracking.tracker import Status, Tracker, open_tracker
+from sciuq_runner.training.loop import Loop
 
 log = logging.getLogger(__name__)
 
+CHOICES = ("problem", "model", "method", "calibration", "fidelity")
+"""The groups of the configuration whose choice names a run."""
 
-def perform(cfg: Any) -> tuple[int, float | None]:
-    """A run with its folder, its log and its place in MLflow: exit status and validation score."""
-    register_resolvers()
-    job = HydraConfig.get()
-    folder = Path(job.runtime.output_dir)
+
+@dataclass(frozen=True)
+class ReadyRun:
+    """A run that is composed, built and prepared, so that nothing known speaks against it."""
+
+    setup: RunSetup
+    dataset: Dataset
+    target: Target
+    choices: Mapping[str, str]
+    origin: Origin
+    tracker: Tracker | None
+    resumes: bool
+
+
+def get_ready(
+    config: Mapping[str, Any],
+    hydra: Any,
+    config_dir: str | None = None,
+    resumes: bool = False,
+    share: Share | None = None,
+) -> ReadyRun:
+    """Build and prepare what the resolved ``config`` describes; every mistake in it is a :class:`ConfigError`.
+
+    ``hydra`` is Hydra's own part of the configuration: the groups as it chose them, and what the person gave.
+    """
+    setup = build(config)
+    named = {key: str(hydra.runtime.choices.get(key)) for key in CHOICES}
+    named["calibration"] = ",".join(setup.calibrators) or "none"  # Hydra does not name a list of choices
+    dataset, target = prepare_checked(setup, share)
+    setup = replace(setup, changed_terms=changed_terms(config, named, given(hydra), config_dir))
+    data = digests(setup.problem.data_files)
+    origin = Origin(original(hydra.overrides.task, config), config_dir, data=data, digest=digest(config, data))
+    return ReadyRun(setup, dataset, target, named, origin, open_tracker(setup.tracking), resumes)
+
+
+def build(config: Mapping[str, Any]) -> RunSetup:
+    """The objects of a resolved configuration, with modules of the person's own where these are trusted."""
+    allow_modules(config["trust"])
+    return assemble(config)
+
+
+def prepare_checked(setup: RunSetup, share: Share | None = None) -> tuple[Dataset, Target]:
+    """The data and the target, with all that can be known to fail found out."""
     try:
-        if not os.environ.get(RESUME_VARIABLE):
-            refuse_used(folder)
-        config = plain(cfg)
-        allow_modules(config["trust"])
-        wanted = ("problem", "model", "method", "calibration", "fidelity")
-        choices = {key: str(job.runtime.choices.get(key)) for key in wanted}
-        built = assemble(config)
-        choices["calibration"] = ",".join(built.calibrators) or "none"  # Hydra does not name a list of choices
-        tracker = open_tracker(built.tracking, Path(job.runtime.cwd))  # reached by now, or the check had refused it
-        sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
-        data = digests(built.problem.data_files)
-        overrides = original(job.overrides.task, config)
-        paths = [text for text in job.overrides.hydra if text.lstrip("+").startswith("hydra.searchpath=")]
-        changed = changed_terms(config, choices, [*paths, *job.overrides.task], sources[0] if sources else None)
-        built = replace(built, changed_terms=changed)
-        origin = Origin(overrides, sources[0] if sources else None, data=data, digest=digest(config, data))
-        return work(built, folder, choices, tracker, origin)
-    except ConfigError as error:
+        dataset, target = prepare(setup, share)
+        refuse_unusable(target, dataset, setup.problem.scalars)
+    except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+        if not is_shortage(error):
+            raise
+        raise ConfigError(
+            f"There is not enough memory for the data of this problem ({first_line(error)}): choose fewer "
+            "readings and test points under problem, or a smaller model."
+        ) from error
+    return dataset, target
+
+
+def perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutcome:
+    """Make the run in ``folder`` and in MLflow. What stops it is logged, and raised as a :class:`RunError`."""
+    try:
+        return _perform(run, folder, surroundings)
+    except (ConfigError, RunError) as error:
         log.error("%s", error)
-        return WRONG_INPUT, None
+        raise
 
 
-def work(
-    built: Run, folder: Path, choices: dict[str, str], tracker: Tracker | None, origin: Origin
-) -> tuple[int, float | None]:
-    """Do the run under the eyes of MLflow and of the person at the terminal: exit status and validation score."""
-    loop = Loop(make_display(), folder / layout.CHECKPOINT, built.settings.checkpoint_interval)
+def _perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutcome:
+    if not run.resumes:
+        refuse_used(folder)
+    setup, tracker = run.setup, run.tracker
+    loop = Loop(surroundings.display, folder / layout.CHECKPOINT, setup.settings.checkpoint_interval)
     status: Status = "FAILED"
-    about = {CHANGED_TERMS: describe_changes(built.changed_terms)} if built.changed_terms else {}
-    record = describe(built.config, choices, folder, program() | about)
+    terms = {CHANGED_TERMS: describe_changes(setup.changed_terms)} if setup.changed_terms else {}
+    record = describe(setup.config, run.choices, folder, program() | terms)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
     known = earlier.mlflow_run if earlier is not None else None
     remove_partial(folder)
@@ -84,35 +122,32 @@ def work(
     if tracker is not None:
         uri, parent = without_credentials(tracker.uri), os.environ.get(PARENT_VARIABLE) or None
         record = replace(record, uri=uri, experiment=tracker.experiment, parent=parent)
-        opened = guarded(partial(open_run, tracker, record, known), "open the run")
+        opened = guarded(partial(open_run, tracker, record, known, run.resumes), "open the run")
         known = tracker.run_id or known
         tracker = tracker if opened else None
-    record, origin = replace(record, run=known), replace(origin, mlflow_run=known)
+    record, origin = replace(record, run=known), replace(run.origin, mlflow_run=known)
     try:
         record.write(folder)
         origin.write(folder)
-        with stop_on_signal(loop.request_stop):
-            outcome = execute(built, folder, loop, choices, Store(Path(layout.PRETRAINED), tracker))
+        with surroundings.stop(loop.request_stop):
+            store = Store(Path(layout.PRETRAINED), tracker)
+            outcome = execute(setup, run.dataset, run.target, folder, loop, run.choices, store)
             status = "KILLED" if outcome.interrupted else "FINISHED"
             if tracker is not None:
                 guarded(partial(log_results, tracker, outcome.metrics, folder), "store the results")
-        print_summary(outcome.metrics, folder, tracker.ui_command if tracker else None)
+        surroundings.tell(outcome.metrics, folder, tracker.ui_command if tracker else None)
         if outcome.interrupted:
             log.warning("Stopped early: what was computed until then is in the run folder.")
-            return INTERRUPTED, None
-        origin = replace(origin, score=outcome.headline)
-        return OK, outcome.headline
-    except RunError as error:
-        log.error("%s", error)
-        return FAILED, None
+        else:
+            origin = replace(origin, score=outcome.headline)
+        return outcome
     except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
         if not is_shortage(error):
             raise
-        log.error("There is not enough memory for this run: try fewer samples, members or points.")
-        return FAILED, None
+        raise RunError("There is not enough memory for this run: try fewer samples, members or points.") from error
     except OSError as error:
-        log.error("%s What was written until then stays: go on with sciuq-run resume=%s.", told(error), folder)
-        return FAILED, None
+        advice = f"What was written until then stays: go on with sciuq-run resume={folder}."
+        raise RunError(f"{told(error)} {advice}") from error
     except KeyboardInterrupt:
         status = "KILLED"
         raise
@@ -128,12 +163,12 @@ def work(
                 loop.forget()
 
 
-def open_run(tracker: Tracker, record: Record, known: str | None) -> None:
+def open_run(tracker: Tracker, record: RunRecord, known: str | None, resumes: bool) -> None:
     """Begin a run in MLflow, or go on with the one that the folder knows."""
     tracker.reach()
     if known is not None:
         tracker.reopen(known, record.params)
-    elif os.environ.get(RESUME_VARIABLE):  # killed before its folder could say which run it is
+    elif resumes:  # killed before its folder could say which run it is
         tracker.start_or_reopen(record.name, record.tags, record.params, RUN_FOLDER)
     else:
         tracker.start(record.name, record.tags, record.params)

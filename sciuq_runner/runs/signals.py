@@ -1,26 +1,39 @@
-"""Ctrl-C and SIGTERM: work ends after its current step."""
+"""Ctrl-C, SIGTERM and a closed terminal: work ends after its current step."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from types import FrameType
 
+from sciuq_runner.runs.closed_output import silence_output
+
+HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
+STOPPING = [number for number in (signal.SIGINT, signal.SIGTERM, HANGUP) if number is not None]
 STOPPABLE: list[Callable[[], None]] = []  # how to end each piece of work of this process after its current step
 
 
 @contextmanager
 def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) ends the work after its current step, the second at once."""
+    """The first Ctrl-C (or SIGTERM) ends the work after its current step, the second at once.
 
-    def handle(number: int, frame: Any) -> None:
+    A closed terminal (SIGHUP) ends the work after its current step too. It may be told twice, by the shell and by the
+    system, and nobody is there to ask for more haste: every further SIGHUP is ignored. A program that was started to
+    outlive its terminal (nohup) goes on.
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
         request_stop()
-        print("\nStopping after this step; once more to stop at once.", flush=True)
+        if number == HANGUP:
+            silence_output()
+        with suppress(OSError):
+            print("\nStopping after this step; once more to stop at once.", flush=True)
         for watched in previous:
-            signal.signal(watched, signal.default_int_handler)
+            signal.signal(watched, signal.SIG_IGN if watched == HANGUP else signal.default_int_handler)
 
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    known = {number: signal.getsignal(number) for number in STOPPING}
+    previous = {number: handler for number, handler in known.items() if (number, handler) != (HANGUP, signal.SIG_IGN)}
     for number in previous:
         signal.signal(number, handle)
     STOPPABLE.append(request_stop)
@@ -29,4 +42,5 @@ def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
     finally:
         STOPPABLE.remove(request_stop)
         for number, handler in previous.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) != signal.SIG_IGN:  # the rest, too, is done without a terminal
+                signal.signal(number, handler)

@@ -12,7 +12,7 @@ from sciuq_runner import files, layout
 from sciuq_runner import locks as lock
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.runs.resume import Origin, read_origin
-from sciuq_runner.tracking.failures import guarded
+from sciuq_runner.tracking.store_failures import guarded
 from sciuq_runner.tracking.tracker import Tracker
 
 log = logging.getLogger(__name__)

@@ -11,22 +11,29 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
 from sciuq_runner import layout
+from sciuq_runner.config.compose import plain
 from sciuq_runner.config.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, beside_others
-from sciuq_runner.errors import FAILED, INTERRUPTED, OK, first_line
+from sciuq_runner.config.resolvers import register_resolvers
+from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, RunError, first_line
 from sciuq_runner.locks import alone
 from sciuq_runner.runs.resume import read_origin
-from sciuq_runner.runs.signals import STOPPABLE
+from sciuq_runner.runs.signals import STOPPABLE, STOPPING
+from sciuq_runner.runs.surroundings import Surroundings, terminal
 from sciuq_runner.sweeps.notes import BEGINNING, Note, leave, stop_wanted
 
 INTERVAL = 0.5  # seconds between two looks at the sweep
 
 _ORPHANAGE: list[threading.Thread] = []  # the thread of this process that looks after its parent
+
+SURROUNDINGS: ContextVar[Surroundings | None] = ContextVar("surroundings", default=None)
+"""What jobs of this process are made under; those of a terminal unless somebody says otherwise."""
 
 log = logging.getLogger(__name__)
 
@@ -56,17 +63,37 @@ def job(cfg: Any) -> float | None:
 
 def do_or_find(cfg: Any, folder: Path) -> tuple[int, float | None]:
     """Do the job, unless the sweep is to end, or another process has finished it while this one waited for it."""
-    from sciuq_runner.runs.runner import perform  # heavy: if it fails here, the job says so and the others go on
-
     with alone(folder / layout.LOCK):
         if stop_wanted():
             return INTERRUPTED, None
         before = read_origin(folder)
         if before is not None and before.finished(folder):
             return OK, before.score
-        if before is not None:  # a queue that starts a job twice means the same job
-            os.environ[RESUME_VARIABLE] = "yes"
-        return perform(cfg)
+        # A queue that starts a job twice means the same job.
+        return do(cfg, folder, resumes=before is not None or bool(os.environ.get(RESUME_VARIABLE)))
+
+
+def do(cfg: Any, folder: Path, resumes: bool) -> tuple[int, float | None]:
+    """Prepare the job here, where it runs, and make its run: exit status and validation score."""
+    # Heavy: if an import fails here, the job says so and the others go on.
+    from sciuq_runner.runs.runner import get_ready, perform
+
+    register_resolvers()
+    job = HydraConfig.get()
+    sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
+    config_dir = sources[0] if sources else None
+    try:
+        run = get_ready(plain(cfg), job, config_dir, resumes)
+    except ConfigError as error:  # the sweep was checked: something has changed since, or this is another machine
+        log.error("%s", error)
+        return WRONG_INPUT, None
+    try:
+        outcome = perform(run, folder, SURROUNDINGS.get() or terminal())
+    except ConfigError:
+        return WRONG_INPUT, None
+    except RunError:
+        return FAILED, None
+    return (INTERRUPTED, None) if outcome.interrupted else (OK, outcome.headline)
 
 
 class Listener(logging.Handler):
@@ -101,7 +128,8 @@ def watched() -> Iterator[None]:
         yield
         return
     die_with_parent()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    known = {number: signal.getsignal(number) for number in STOPPING}
+    before = {number: handler for number, handler in known.items() if handler != signal.SIG_IGN}
     for number in before:  # Ctrl-C reaches all processes of a terminal; while there is work, its own handlers stop it
         signal.signal(number, lambda *_: None)
     done = threading.Event()

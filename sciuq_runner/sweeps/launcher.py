@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from sciuq_runner.physics.data_files import digests
 from sciuq_runner.runs.resume import digest
 from sciuq_runner.sweeps.job import job
 from sciuq_runner.sweeps.plan import Planned
+from sciuq_runner.sweeps.request import SweepRequest
 from sciuq_runner.sweeps.submission import is_submitit, submit
 
 
@@ -57,27 +57,13 @@ class Launcher:
         return digest(config, digests(assemble(config).problem.data_files))
 
 
-def open_launcher(parsed: argparse.Namespace, folder: Path) -> Launcher:
+def open_launcher(request: SweepRequest, folder: Path) -> Launcher:
     """Compose what all jobs share, and make the launcher."""
-    from hydra.core.config_search_path import SearchPathQuery
-    from hydra.core.plugins import Plugins
-    from hydra.types import HydraContext, RunMode
+    from hydra.types import RunMode
 
-    from sciuq_runner.config.hydra_internals import (
-        Callbacks,
-        ConfigSearchPathImpl,
-        Hydra,
-        create_config_search_path,
-    )
+    from sciuq_runner.config.hydra_internals import compose_with, make_launcher
 
-    path = create_config_search_path("pkg://sciuq_runner.conf")
-    assert isinstance(path, ConfigSearchPathImpl)
-    if parsed.config_dir:
-        mine = f"file://{Path(parsed.config_dir).resolve()}"
-        path.prepend("command-line", mine, SearchPathQuery(provider="schema"))  # as Hydra does: ours come first
-    hydra = Hydra.create_main_hydra2("sciuq-run", path)
+    hydra = request.composer.hydra
     own = [f"hydra.sweep.dir={quote(str(folder))}", *carried_variables()]
-    cfg = hydra.compose_config("config", [*parsed.overrides, *own], RunMode.MULTIRUN, True)
-    context = HydraContext(hydra.config_loader, Callbacks(cfg))
-    plugin = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=job, config=cfg)
-    return Launcher(cfg, hydra.config_loader, plugin)
+    cfg = compose_with(hydra, [*request.overrides, *own], RunMode.MULTIRUN)
+    return Launcher(cfg, hydra.config_loader, make_launcher(hydra, cfg, job))

@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from sciuq_runner import files, layout
 from sciuq_runner.config.environment import NOTES_VARIABLE, PARENT_VARIABLE
-from sciuq_runner.runs.signals import stop_on_signal
-from sciuq_runner.sweeps.console import print_sweep
+from sciuq_runner.runs.surroundings import Stop
 from sciuq_runner.sweeps.earlier import close_dead, find_sweep, is_alive, locked
 from sciuq_runner.sweeps.notes import STOP
-from sciuq_runner.sweeps.settings import identity_of, sweep_settings
+from sciuq_runner.sweeps.request import SweepRequest
 from sciuq_runner.sweeps.sweep import Sweep
-from sciuq_runner.tracking.failures import guarded
+from sciuq_runner.sweeps.table import Row
+from sciuq_runner.tracking.store_failures import guarded
 from sciuq_runner.tracking.tracker import SWEEP_FOLDER, Tracker
 
 NOTES_PREFIX = ".notes_"
 
+TellSweep = Callable[[Sequence[Row], Path, str | None, tuple[list[str], float] | None], None]
+"""Is told the jobs of a sweep, its folder, the command that compares runs, and what a search has found."""
 
-def run_sweep(parsed: argparse.Namespace, tracker: Tracker | None) -> int:
-    """Run all jobs of a sweep, or those that are left of it; returns the exit status."""
-    resume, fresh = sweep_settings(parsed)
-    identity = identity_of(parsed)
+
+def run_sweep(request: SweepRequest, tracker: Tracker | None, stop: Stop, tell: TellSweep) -> Sweep:
+    """Run all jobs of a sweep, or those that are left of it; ``tell`` is told how they ended."""
+    resume, fresh, identity = request.settings.resume, request.folder, request.identity
     folder = (find_sweep(fresh.parent, identity) if resume else None) or fresh
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder), notes_in(folder) as notes:
         if resume and tracker is not None:
             close_dead(fresh.parent, tracker)
         files.write_json(folder / layout.SWEEP, {"settings": identity, "status": "RUNNING", "jobs": []})
-        sweep = Sweep(parsed, folder, notes, fresh.parent if resume else None)
+        sweep = Sweep(request, folder, notes, fresh.parent if resume else None)
         try:
-            with parent_run(tracker, parsed.overrides, sweep), stop_on_signal((notes / STOP).touch):
+            with parent_run(tracker, request.overrides, sweep), stop((notes / STOP).touch):
                 sweep.run()
         finally:
             rows = sweep.rows(tracker)
             if sweep.has_begun():
-                print_sweep(rows, folder, tracker.ui_command if tracker else None, sweep.best())
+                tell(rows, folder, tracker.ui_command if tracker else None, sweep.best())
             record = {"settings": identity, "status": sweep.status_name(), "jobs": [asdict(row) for row in rows]}
             with suppress(OSError):  # a full disk: the table has been shown, and every job has its folder
                 files.write_json(folder / layout.SWEEP, record)
-        return sweep.exit_status()
+        return sweep
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 from collections.abc import Sequence
@@ -14,13 +13,12 @@ from sciuq_runner.config.compose import is_of_hydra, parse_overrides
 from sciuq_runner.config.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, sweeper_id
 from sciuq_runner.errors import FAILED, OK, ConfigError, first_line
 from sciuq_runner.sweeps.earlier import index
-from sciuq_runner.sweeps.expansion import expand
 from sciuq_runner.sweeps.launcher import Launcher, open_launcher
 from sciuq_runner.sweeps.notes import STOP, Note
 from sciuq_runner.sweeps.outcomes import STARTS, Outcomes
 from sciuq_runner.sweeps.plan import Plan
+from sciuq_runner.sweeps.request import SweepRequest
 from sciuq_runner.sweeps.search import Search
-from sciuq_runner.sweeps.settings import section
 from sciuq_runner.sweeps.table import Row, make_rows
 from sciuq_runner.tracking.tracker import Tracker
 
@@ -32,8 +30,8 @@ class Sweep:
 
     launcher: Launcher
 
-    def __init__(self, parsed: argparse.Namespace, folder: Path, notes: Path, root: Path | None) -> None:
-        self.parsed, self.folder, self.notes = parsed, folder, notes
+    def __init__(self, request: SweepRequest, folder: Path, notes: Path, root: Path | None) -> None:
+        self.request, self.folder, self.notes = request, folder, notes
         self.plan = Plan(folder, index(root) if root else {})
         self.outcomes = Outcomes(notes)
         self.search: Search | None = None
@@ -44,13 +42,12 @@ class Sweep:
         os.environ[RESUME_VARIABLE] = ""
         from hydra.core.global_hydra import GlobalHydra
 
-        jobs = expand(self.parsed.overrides, self.parsed.config_dir)
-        self.launcher = open_launcher(self.parsed, self.folder)
+        self.launcher = open_launcher(self.request, self.folder)
         try:
-            if self.launcher.cfg.get("search") is None:
-                self.launch(jobs)
-            else:
+            if self.request.searches:
                 self.run_search()
+            else:
+                self.launch(self.request.jobs)
         except KeyboardInterrupt:
             self.outcomes.interrupted = True
             raise
@@ -59,8 +56,8 @@ class Sweep:
 
     def run_search(self) -> None:
         """Jobs as Optuna proposes them."""
-        overrides = [text for text in self.parsed.overrides if not is_of_hydra(text)]
-        self.search = Search(parse_overrides(overrides), section(self.launcher.cfg.search))
+        overrides = [text for text in self.request.overrides if not is_of_hydra(text)]
+        self.search = Search(parse_overrides(overrides), self.request.search_settings())
         fixed = [item.input_line for item in parse_overrides(overrides) if not item.is_sweep_override()]
         while proposed := self.search.propose():
             notes = self.launch([[*fixed, *settings] for settings in proposed])

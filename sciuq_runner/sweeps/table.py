@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sciuq_runner import files, layout
 from sciuq_runner.errors import INTERRUPTED, OK
-from sciuq_runner.evaluation.results import NOT_QUANTITIES
+from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
 from sciuq_runner.sweeps.earlier import origin_of
 from sciuq_runner.sweeps.notes import Note
 from sciuq_runner.sweeps.outcomes import Outcomes

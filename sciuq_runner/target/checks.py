@@ -1,5 +1,5 @@
 """Whether the numbers of a problem can be used at all, before any training: an equation that is 1/0 at a point of the
-data, readings that single precision cannot tell apart."""
+data, observations that single precision cannot tell apart."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ from sciuq_runner.physics.expressions import REWRITE
 from sciuq_runner.physics.problem import Array, Dataset, QuantityData
 from sciuq_runner.target.density import Target
 
-N_DRAWS, SPREAD = 4, 0.3
-"""Networks that are asked where methods start, and as many with other weights, so far from these: at the start they are
-zero at some points. Where none of them has a value, it is the equation that has none; what only some lack is left to
-training."""
+N_NETWORKS, PERTURBATION = 4, 0.3
+"""Initial networks, and as many perturbed ones: initial networks are zero at some points. Where none of them gives a
+value, the equation has none; what only some lack is left to training."""
 
-POINTS = 4_000  # that are asked at once
+POINTS_AT_ONCE = 4_000
 
-RESOLUTION = 1e-4
+LEAST_RESOLUTION = 1e-4
 """The share of a range that must be more than the rounding of its numbers."""
 
 
 def refuse_unusable(target: Target, dataset: Dataset, numbers: Iterable[str] = ()) -> None:
     """Raise :class:`ConfigError` for what no training can mend; ``numbers`` are the unknown ones of the problem."""
-    fields = {name: data for name, data in dataset.items() if data.test.inputs is None and not data.test.random}
-    refuse_blurred(target, fields)
+    fields = {name: data for name, data in dataset.items() if not data.test.columns_are_functions}
+    refuse_lost_precision(target, fields)
     equations = {name: data for name, data in fields.items() if not target.model.is_direct(name)}
     if equations and target.operator is None and not target.model.pretraining():
-        refuse_undefined(target, equations, numbers)
+        refuse_undefined_equations(target, equations, numbers)
 
 
-def refuse_undefined(target: Target, equations: Dataset, numbers: Iterable[str]) -> None:
+def refuse_undefined_equations(target: Target, equations: Dataset, numbers: Iterable[str]) -> None:
     """Raise with the first point at which an equation has no value, whatever the networks are."""
-    theta = networks(target)
+    theta = perturbed_networks(target)
     for name, data in equations.items():
-        for part, points in parts(data).items():
-            lost = undefined(target, theta, name, points)
+        for part, points in points_asked(data).items():
+            lost = undefined_points(target, theta, name, points)
             if not lost.any():
                 continue
             if lost.all() and tuple(numbers):
@@ -57,7 +56,7 @@ def refuse_undefined(target: Target, equations: Dataset, numbers: Iterable[str])
             )
 
 
-def parts(data: QuantityData) -> Mapping[str, Array]:
+def points_asked(data: QuantityData) -> Mapping[str, Array]:
     """All points at which a quantity is asked for, by what they are."""
     return {
         "readings": data.train.x,
@@ -67,27 +66,27 @@ def parts(data: QuantityData) -> Mapping[str, Array]:
     }
 
 
-def networks(target: Target) -> Tensor:
-    """Weights of the networks that are asked."""
+def perturbed_networks(target: Target) -> Tensor:
+    """Weights of initial networks, and of perturbed ones."""
     generator = torch.Generator().manual_seed(0)
-    start = target.model.init(N_DRAWS, generator)
-    moved = start + SPREAD * torch.randn(start.shape, generator=generator, dtype=torch.float64)
+    start = target.model.init(N_NETWORKS, generator)
+    moved = start + PERTURBATION * torch.randn(start.shape, generator=generator, dtype=torch.float64)
     return target.tensor(torch.cat([start, moved]))
 
 
 @torch.no_grad()
-def undefined(target: Target, theta: Tensor, name: str, points: Array) -> Array:
+def undefined_points(target: Target, theta: Tensor, name: str, points: Array) -> Array:
     """Where no network gives a number, a mask of ``points[N, D]``."""
     found = [
-        torch.isfinite(target.model.observe(theta, name, target.tensor(points[begin : begin + POINTS])))
-        for begin in range(0, len(points), POINTS)
+        torch.isfinite(target.model.observe(theta, name, target.tensor(points[begin : begin + POINTS_AT_ONCE])))
+        for begin in range(0, len(points), POINTS_AT_ONCE)
     ]
     return np.concatenate([~part.any(0).all(-1).cpu().numpy() for part in found] or [np.zeros(0, dtype=bool)])
 
 
-def refuse_blurred(target: Target, dataset: Dataset) -> None:
-    """Raise where coordinates, or readings of a field, are so far from zero beside their range that rounding takes it
-    away."""
+def refuse_lost_precision(target: Target, dataset: Dataset) -> None:
+    """Raise where coordinates, or observations of a field, are so far from zero beside their range that rounding takes
+    it away."""
     rounding = torch.finfo(target.dtype).eps
     for name, data in dataset.items():
         columns = dict(zip(data.coordinates, data.train.x.T, strict=False))
@@ -95,7 +94,7 @@ def refuse_blurred(target: Target, dataset: Dataset) -> None:
             columns[name] = data.train.y
         for column, values in columns.items():
             extent = float(np.ptp(values)) if len(values) else 0.0
-            if extent and rounding * float(np.abs(values).max()) > RESOLUTION * extent:
+            if extent and rounding * float(np.abs(values).max()) > LEAST_RESOLUTION * extent:
                 raise ConfigError(
                     f"problem: {column} is read between {values.min():.10g} and {values.max():.10g}, which "
                     f"{str(target.dtype).removeprefix('torch.')} does not tell apart well enough: subtract where it "

@@ -4,77 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 import torch
-from scipy.linalg import helmert
 from torch import Generator, Tensor
 
 from sciuq_runner.errors import RunError
 from sciuq_runner.models.base import BoundModel
-from sciuq_runner.models.operators import BoundOperatorModel
 from sciuq_runner.physics.expressions import REWRITE
-from sciuq_runner.physics.problem import Array, InverseGamma, Noise, Operator, Readings
+from sciuq_runner.physics.noise import InverseGamma, Noise
+from sciuq_runner.physics.observations import Array, Observations
+from sciuq_runner.physics.problem import Operator
 from sciuq_runner.physics.standardisation import Transforms
-
-Batch: TypeAlias = Mapping[str, tuple[Tensor, ...]]
-"""A mini-batch: for every quantity the indices of the readings that take part, and of functions for operators."""
-
-POINTS = 400
-"""Points of a mini-batch for an operator: each costs as much as a function, and they are shared by all functions."""
-
-PIECE_ROWS, PIECE_POINTS = 2000, 100
-"""Points of a piece of the readings at least, of all members together and of one: then its arithmetic takes longer than
-its calls, and what it holds still fits into the caches."""
-
-REPEATED = 0.05
-"""The share of all points by which pieces may add to the work, because some readings are in each."""
-
-
-@dataclass(frozen=True)
-class Term:
-    """The likelihood of the readings of one quantity, or of what is known of differences between its values.
-
-    All terms of one quantity have the same points; ``mix`` says which combinations of the copies of a point are read.
-    """
-
-    quantity: str
-    x: Tensor
-    y: Tensor
-    noise: Noise
-    known_scale: Tensor  # scalar, or one per reading: [N, 1]
-    slot: int | None  # where log sigma sits among the learned scales
-    mix: Tensor | None = None  # [rows for each reading, copies]
-    is_condition: bool = False  # no reading, but how alike the copies of one are
-    inputs: Tensor | None = None  # of an operator, [R, S]
-
-    @property
-    def n_readings(self) -> int:
-        """How many readings the term is about; of an operator, how many points it is read at."""
-        return len(self.y) if self.mix is None else len(self.x) // self.mix.shape[1]
-
-    def combine(self, values: Tensor) -> Tensor:
-        """What is read of the values at all points ``[M, copies N, D_q]``."""
-        if self.mix is None:
-            return values
-        copies = values.unflatten(1, (self.mix.shape[1], -1))
-        return torch.einsum("kc,mcnd->mknd", self.mix, copies).flatten(1, 2)
-
-    def select(self, index: Tensor, functions: Tensor | None = None) -> Term:
-        """The same term over some of its readings, and of some functions only."""
-        scale = self.known_scale if self.known_scale.dim() == 0 else self.known_scale[index]
-        if self.inputs is not None and functions is not None:
-            y = self.y.index_select(0, index).index_select(1, functions)
-            return replace(self, x=self.x[index], y=y, known_scale=scale, inputs=self.inputs[functions])
-        if self.mix is None:
-            return replace(self, x=self.x[index], y=self.y[index], known_scale=scale)
-        x, y = (
-            part.unflatten(0, (times, -1))[:, index].flatten(0, 1)
-            for part, times in ((self.x, self.mix.shape[1]), (self.y, self.mix.shape[0]))
-        )
-        return replace(self, x=x, y=y, known_scale=scale)
+from sciuq_runner.target.batches import Batch, Batches
+from sciuq_runner.target.terms import Term, log_density, operate, terms_of
 
 
 class Target:
@@ -96,8 +39,8 @@ class Target:
         self,
         model: BoundModel,
         noise: Mapping[str, Noise],
-        readings: Mapping[str, Readings],
-        validation: Mapping[str, Readings] | None = None,
+        observations: Mapping[str, Observations],
+        validation: Mapping[str, Observations] | None = None,
         *,
         temperature: float = 1.0,
         dtype: torch.dtype = torch.float32,
@@ -119,30 +62,22 @@ class Target:
         self.learns_prior = model.prior.hyperprior is not None
         self.n_weights = model.n_params
         self.size = self.n_weights + len(self.noise_groups) + self.learns_prior
-        self.terms = self.make_terms({**readings, **{name: zeros for name, (zeros, _) in conditions.items()}})
+        self.terms = self.make_terms({**observations, **{name: zeros for name, (zeros, _) in conditions.items()}})
         self.validation_terms = self.make_terms(validation or {})
-        self.n_readings = sum(
-            term.n_readings if term.inputs is None else term.y.numel() for term in self.terms if not term.is_condition
-        )
+        self.batches = Batches(self.terms, self.device, model.is_pointwise)
+        self.n_observations = self.batches.n_observations
 
-    def make_terms(self, readings: Mapping[str, Readings]) -> list[Term]:
-        """Likelihood terms of some readings; those that hold at several points give two, see :class:`Readings`."""
-        terms = []
-        for name, data in readings.items():
-            noise, copies = self.noise[name], data.copies
+    def make_terms(self, observations: Mapping[str, Observations]) -> list[Term]:
+        """Likelihood terms of some observations; repeated ones give two, see :class:`RepeatedObservations`."""
+        terms: list[Term] = []
+        for name, data in observations.items():
             if not len(data.y):
                 continue
+            noise = self.noise[name]
             values = self.transforms[name].apply(data.y, data.x) if name in self.transforms else data.y
             x, y, scale = (self.tensor(part) for part in (data.x, values[: data.count], noise.scale))
-            if copies == 1:
-                inputs = None if data.inputs is None else self.standardised_inputs(data.inputs)
-                terms.append(Term(name, x, y, noise, scale, self.slot(name), inputs=inputs))
-                continue
-            steady = Noise("exact", data.drift)
-            means, contrasts = np.full((1, copies), 1 / copies), helmert(copies)
-            terms.append(Term(name, x, y, noise, scale, self.slot(name), self.tensor(means)))
-            zeros = torch.zeros_like(y).repeat(copies - 1, 1)
-            terms.append(Term(name, x, zeros, steady, self.tensor(data.drift), None, self.tensor(contrasts), True))
+            term = Term(name, x, y, noise, scale, self.slot(name))
+            terms += terms_of(data, term, self.tensor, self.standardised_inputs)
         return terms
 
     def standardised_inputs(self, inputs: Array) -> Tensor:
@@ -166,7 +101,7 @@ class Target:
             if noise.kind == "learned":
                 start[noise.group or name] = math.log(float(noise.scale))
         scales = [*start.values(), *([math.log(self.model.prior.scale)] if self.learns_prior else [])]
-        choices = self.model.n_starts if self.model.uses_readings else 1
+        choices = 1 if self.model.inference == "prior" else self.model.n_starts
         extra = torch.tensor(scales, dtype=torch.float64).expand(n_members * choices, -1)
         found = self.tensor(torch.cat([self.model.init(n_members * choices, generator), extra], dim=1))
         return found if choices == 1 else torch.stack([self.likeliest(part) for part in found.split(choices)])
@@ -175,7 +110,7 @@ class Target:
         """Starting points as :meth:`init` gives them, where the density is known to be a number; of a mini-batch, where
         methods see no more. It has random numbers of its own: those of the method stay as they are."""
         theta = self.init(n_chains, generator)
-        batch = None if batch_size is None else self.draw_batch(batch_size, Generator().manual_seed(0))
+        batch = None if batch_size is None else self.batches.draw(batch_size, Generator().manual_seed(0))
         with torch.no_grad():
             value = self.log_density(theta, batch)
         if not bool(torch.isfinite(value).all()):
@@ -219,7 +154,7 @@ class Target:
         return torch.cat([scale, torch.ones_like(theta[:, :n_scalars])], dim=1) if n_scalars else scale
 
     def noise_scale(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
-        """The noise scale of new readings at ``x`` for every member, broadcastable to ``[M, N, D_q]``."""
+        """The noise scale of new observations at ``x`` for every member, broadcastable to ``[M, N, D_q]``."""
         noise = self.noise[quantity]
         if noise.kind == "heteroscedastic":
             return self.model.noise_scale(self.weights(theta), quantity, x)
@@ -232,7 +167,7 @@ class Target:
     # Densities
 
     def log_likelihood(self, theta: Tensor, batch: Batch | None = None) -> Tensor:
-        """Log likelihood of all readings; of a mini-batch, scaled up to stand for all of them."""
+        """Log likelihood of all observations; of a mini-batch, scaled up to stand for all of them."""
         total = theta.new_zeros(theta.shape[0])
         values: dict[str, Tensor] = {}  # terms of one quantity share their points
         for term in self.terms:
@@ -251,24 +186,25 @@ class Target:
         return log_density(residual, self.term_scale(theta, term), term.noise).sum((1, 2))
 
     def values(self, theta: Tensor, term: Term) -> Tensor:
-        """What the model gives at the points of a term, ``[M, N, D_q]``."""
-        return self.observe(theta, term.quantity, term.x, term.inputs)
+        """What the model gives at the points of a term, ``[M, N, D_q]``, in the units of the likelihood."""
+        return term.values(self.model, self.weights(theta))
 
-    def observe(self, theta: Tensor, quantity: str, x: Tensor, inputs: Tensor | None = None) -> Tensor:
-        """A quantity in the units of the likelihood; of an operator applied to ``inputs``, one column for each."""
-        if inputs is None:
-            return self.model.observe(self.weights(theta), quantity, x)
-        assert isinstance(self.model, BoundOperatorModel)
-        return self.model.operate(self.weights(theta), quantity, x, inputs)
+    def observe(self, theta: Tensor, quantity: str, x: Tensor) -> Tensor:
+        """A quantity at ``x[N, D]``, ``[M, N, D_q]``, in the units of the likelihood."""
+        return self.model.observe(self.weights(theta), quantity, x)
+
+    def operate(self, theta: Tensor, quantity: str, x: Tensor, inputs: Tensor) -> Tensor:
+        """What an operator makes of standardised functions ``inputs[R, S]`` at ``x[N, D]``, ``[M, N, R]``."""
+        return operate(self.model, self.weights(theta), quantity, x, inputs)
 
     def residual(self, theta: Tensor, term: Term, values: Tensor | None = None) -> Tensor:
-        """What is read less what the model gives, ``[M, N, D_q]``."""
+        """What is observed less what the model gives, ``[M, N, D_q]``."""
         if values is None:
             values = self.values(theta, term)
         return term.y - term.combine(values)
 
     def term_scale(self, theta: Tensor, term: Term) -> Tensor:
-        """The noise scale of the readings of a term, broadcastable to ``[M, N, D_q]``."""
+        """The noise scale of the observations of a term, broadcastable to ``[M, N, D_q]``."""
         if term.noise.kind == "heteroscedastic":
             return self.model.noise_scale(self.weights(theta), term.quantity, term.x[: len(term.y)])
         if term.slot is not None:
@@ -276,7 +212,7 @@ class Target:
         return term.known_scale
 
     def predictive_nll(self, theta: Tensor, terms: list[Term]) -> Tensor:
-        """Mean negative log predictive density of some readings under the mixture of all members, a scalar."""
+        """Mean negative log predictive density of some observations under the mixture of all members, a scalar."""
         total, count = theta.new_zeros(()), 0
         for term in terms:
             residual = self.residual(theta, term)
@@ -323,7 +259,7 @@ class Target:
     def draw_scales(self, theta: Tensor, generator: Generator) -> Tensor:
         r"""Draw every learned scale from its distribution given the weights (Appendix B.2.1 of the paper).
 
-        With the inverse-Gamma hyperprior (a, b), n readings and their sum of squares S,
+        With the inverse-Gamma hyperprior (a, b), n observations and their sum of squares S,
         :math:`1/\sigma^2 \sim \mathrm{Gamma}(a + n/2, \text{rate } 1/b + S/2)`; a temperature divides both.
         """
         new = theta.clone()
@@ -347,66 +283,6 @@ class Target:
         precision = torch._standard_gamma(concentration, generator=generator) / rate
         return self.tensor(-0.5 * precision.log())
 
-    def draw_batch(self, size: int, generator: Generator) -> Batch:
-        """Indices of a random mini-batch: about ``size`` readings, split over quantities by their number.
-
-        For operators that many functions, at some of the points.
-        """
-        share = min(1.0, size / self.n_readings)
-        batch: dict[str, tuple[Tensor, ...]] = {}
-        for term in (term for term in self.terms if not term.is_condition):
-            if term.inputs is not None:
-                points = self.draw_some(term.n_readings, POINTS, generator)
-                batch[term.quantity] = (points, self.draw_some(len(term.inputs), size, generator))
-            else:
-                take = max(1, round(share * term.n_readings))
-                batch[term.quantity] = (self.draw_some(term.n_readings, take, generator),)
-        return batch
-
-    def draw_batches(self, size: int, n_batches: int, generator: Generator) -> tuple[Tensor, ...]:
-        """Several mini-batches as tensors that :meth:`as_batch` takes one row each of."""
-        drawn = [self.draw_batch(size, generator) for _ in range(n_batches)]
-        return tuple(
-            torch.stack([batch[name][part] for batch in drawn])
-            for name in drawn[0]
-            for part in range(len(drawn[0][name]))
-        )
-
-    def pieces(self, n_members: int) -> tuple[Tensor, ...]:
-        """Mini-batches that make up all readings, a row of every tensor each, as of :meth:`draw_batches`.
-
-        None where one piece is best. Their likelihoods, each scaled up to stand for all readings, have that of all
-        readings as their mean. Quantities whose number of readings does not divide are whole in every piece.
-        """
-        if not self.model.is_pointwise or self.device.type != "cpu":
-            return ()
-        terms = [term for term in self.terms if not term.is_condition]
-        points = sum(len(term.x) for term in terms)
-        for count in range(min(points // PIECE_POINTS, n_members * points // PIECE_ROWS), 1, -1):
-            repeated = sum(len(term.x) for term in terms if term.n_readings % count)
-            if (count - 1) * repeated <= REPEATED * points:
-                every = [torch.arange(term.n_readings) for term in terms]
-                return tuple(
-                    index.expand(count, -1) if len(index) % count else index.view(count, -1) for index in every
-                )
-        return ()
-
-    def as_batch(self, picks: Sequence[Tensor]) -> Batch | None:
-        """The mini-batch of some tensors of indices; of none, all readings."""
-        if not picks:
-            return None
-        remaining = iter(picks)
-        return {
-            term.quantity: tuple(next(remaining) for _ in range(1 if term.inputs is None else 2))
-            for term in self.terms
-            if not term.is_condition
-        }
-
-    def draw_some(self, count: int, take: int, generator: Generator) -> Tensor:
-        """Some of the first ``count`` numbers in random order."""
-        order = torch.randperm(count, generator=generator, device=generator.device)
-        return order[: min(take, count)].to(self.device)
-
 
 def no_start(log_density: Tensor, undefined: Sequence[str]) -> RunError:
     """What to say of chains whose log density ``[C]`` is no number at their start, and of quantities that are none."""
@@ -414,16 +290,6 @@ def no_start(log_density: Tensor, undefined: Sequence[str]) -> RunError:
     names = " and ".join(undefined)
     advice = f", since {names} is not: {REWRITE}" if names else ": try another seed, or a larger noise scale."
     return RunError(f"The log density is not finite where chain {chain} starts{advice}")
-
-
-def log_density(residual: Tensor, scale: Tensor, noise: Noise) -> Tensor:
-    """Elementwise log density of noise with this scale; broadcasts."""
-    standard = residual / scale
-    if noise.family == "student_t":
-        nu = noise.degrees_of_freedom
-        constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - 0.5 * math.log(nu * math.pi)
-        return constant - scale.log() - 0.5 * (nu + 1) * torch.log1p(standard**2 / nu)
-    return -0.5 * standard**2 - scale.log() - 0.5 * math.log(2 * math.pi)
 
 
 def log_hyperprior(log_scale: Tensor, hyperprior: InverseGamma) -> Tensor:

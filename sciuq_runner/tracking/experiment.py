@@ -15,9 +15,10 @@ from typing import Any
 from sciuq_runner.config.uris import hide_password, local_store, server_of
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.locks import alone
-from sciuq_runner.tracking.failures import complaint
+from sciuq_runner.tracking.store_failures import complaint
 
-PATIENCE = 120  # seconds that a locked SQLite file is waited for
+DEFAULT_EXPERIMENT = "sciuq"
+DATABASE_PATIENCE = 120  # seconds that a locked SQLite file is waited for
 
 
 class Experiment:
@@ -106,10 +107,10 @@ def wait_for_locks() -> None:
 
     def connected(connection: Any, record: Any) -> None:
         if isinstance(connection, sqlite3.Connection):
-            connection.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
+            connection.execute(f"PRAGMA busy_timeout = {1000 * DATABASE_PATIENCE}")
 
     def longer(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> Any:
-        return statement.replace("busy_timeout = 20000", f"busy_timeout = {1000 * PATIENCE}"), parameters
+        return statement.replace("busy_timeout = 20000", f"busy_timeout = {1000 * DATABASE_PATIENCE}"), parameters
 
     if not getattr(wait_for_locks, "done", False):
         event.listen(Engine, "connect", connected)

@@ -16,12 +16,12 @@ from sciuq_runner.config.environment import PARENT_VARIABLE
 from sciuq_runner.config.uris import with_credentials
 from sciuq_runner.files import write_atomically
 from sciuq_runner.tracking.experiment import Experiment
-from sciuq_runner.tracking.failures import guarded, is_missing
-from sciuq_runner.tracking.flat import MAX_PARAM
+from sciuq_runner.tracking.flat_keys import MAX_PARAM
+from sciuq_runner.tracking.store_failures import guarded, is_missing
 
 SWEEP_FOLDER = "sweep_folder"  # a tag
-KEPT = "kept"  # a folder of artifacts and the start of tags, and their value
-PAGE = 1000  # runs that are asked for at once
+PRETRAINED_MARK = "kept"  # a folder of artifacts and the start of tags, and their value
+RUNS_PER_QUERY = 1000  # runs that are asked for at once
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 
@@ -79,7 +79,7 @@ class Tracker(Experiment):
         found: list[Any] = []
         token: str | None = None
         while True:
-            page = self.client.search_runs([self.experiment_id], query, max_results=PAGE, page_token=token)
+            page = self.client.search_runs([self.experiment_id], query, max_results=RUNS_PER_QUERY, page_token=token)
             found += page
             token = page.token
             if not token:
@@ -123,7 +123,7 @@ class Tracker(Experiment):
             assert self.run_id is not None
             self.client.log_artifact(self.run_id, str(path), layout.PRETRAINED)
             self.client.set_tag(
-                self.run_id, f"{layout.PRETRAINED}.{key}", KEPT
+                self.run_id, f"{layout.PRETRAINED}.{key}", PRETRAINED_MARK
             )  # a run may have several: one tag for each
 
         guarded(keep, "keep what was pre-trained")
@@ -133,7 +133,7 @@ class Tracker(Experiment):
         found: list[Path] = []
 
         def find() -> None:
-            runs = self.tagged(f"{layout.PRETRAINED}.{key}", KEPT) or self.tagged(
+            runs = self.tagged(f"{layout.PRETRAINED}.{key}", PRETRAINED_MARK) or self.tagged(
                 layout.PRETRAINED, key
             )  # of earlier versions
             if runs:

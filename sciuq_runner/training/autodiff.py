@@ -24,13 +24,13 @@ CompileChoice = Literal["auto", "always", "never"]
 WORTH_COMPILING = 15_000
 """Gradient evaluations from which compiling pays: some 10 s to compile against about 0.7 ms saved on each."""
 
-OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"cpp_wrapper": True}
+COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"cpp_wrapper": True}
 """Calls between kernels in C++ too: with small networks, Python would take longer than the arithmetic."""
 
 
 @dataclass(frozen=True)
 class InPieces:
-    r"""A function that is a mean over parts of the readings, :math:`f = \frac1n \sum_i f_i`.
+    r"""A function that is a mean over parts of the observations, :math:`f = \frac1n \sum_i f_i`.
 
     ``function(theta, *inputs)`` is f, and with the picks of a mini-batch behind its inputs :math:`f_i`. ``pieces`` are
     the picks of all: a row of every tensor for each i, or no tensors where f is best taken as a whole.
@@ -148,7 +148,9 @@ class MaybeCompiled:
         self.eager = function
         if compiled:  # one code object serves all runs of a sweep, each with shapes of its own
             torch._dynamo.config.recompile_limit = 256
-        self.call = torch.compile(function, fullgraph=True, dynamic=False, options=OPTIONS) if compiled else function
+        self.call = (
+            torch.compile(function, fullgraph=True, dynamic=False, options=COMPILE_OPTIONS) if compiled else function
+        )
         self.compiled = compiled
         self.announced = False
 
@@ -175,7 +177,8 @@ class MaybeCompiled:
         count = len(members[0])
         n_parts = next(n for n in range(min(workers.count, count), 0, -1) if count % n == 0)
         if not self.compiled or n_parts == 1 or members[0].device.type != "cpu":
-            return self(*members, *shared)
+            found: tuple[Tensor, ...] = self(*members, *shared)
+            return found
         parts = [(*part, *shared) for part in zip(*(item.chunk(n_parts) for item in members), strict=True)]
         # The first time it compiles, and may find that it cannot.
         done = workers.map(self, parts) if self.announced else [self(*part) for part in parts]

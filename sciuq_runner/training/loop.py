@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Generator, Tensor
 
@@ -155,6 +155,30 @@ class LogDisplay:
             words[-1] += ","
             words.append(f"{(now - self.started) / (done - self.first) * (self.total - done):.0f} s left")
         log.info(" ".join(words))
+
+    def stop(self) -> None: ...
+
+
+class NotebookDisplay:
+    """A bar in the output of a notebook's cell."""
+
+    def start(self, name: str, total: int) -> None:
+        from IPython.display import HTML, display
+
+        self.name, self.total, self.last = name, total, 0.0
+        self.show: Callable[[str], Any] = HTML
+        self.handle = display(HTML(self.text(0, {})), display_id=True)
+
+    def update(self, done: int, numbers: dict[str, float]) -> None:
+        now = time.monotonic()
+        if now - self.last > 0.2 or done == self.total:
+            self.last = now
+            self.handle.update(self.show(self.text(done, numbers)))
+
+    def text(self, done: int, numbers: dict[str, float]) -> str:
+        shown = " ".join(f"{key}={value:.4g}" for key, value in numbers.items())
+        bar = f'<progress value="{done}" max="{self.total}"></progress>'
+        return f"{self.name} {bar} {done}/{self.total} {shown}"
 
     def stop(self) -> None: ...
 

@@ -16,7 +16,7 @@ from sciuq_runner.physics.expressions import REWRITE
 from sciuq_runner.training.autodiff import MaybeCompiled, pick, repeat, value_and_grad
 from sciuq_runner.training.loop import Loop
 
-STRIDE = 10  # steps between two looks at the loss, and in one compiled call
+STEPS_PER_CALL = 10  # steps between two looks at the loss, and in one compiled call
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class Trainer:
 
     def steps(self, n_steps: int, rate: Callable[[int], float], pauses: Sequence[int] = ()) -> Iterator[int]:
         """Train with learning rates ``rate(step)``; yields the steps done, every few and at all ``pauses``."""
-        for start in self.loop.steps("training", n_steps, STRIDE):
-            stop = min(start + STRIDE, n_steps)
+        for start in self.loop.steps("training", n_steps, STEPS_PER_CALL):
+            stop = min(start + STEPS_PER_CALL, n_steps)
             edges = [start, *(pause for pause in pauses if start < pause < stop), stop]
             for begin, end in pairwise(edges):
                 self.advance(begin, end - begin, rate)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from sciuq_runner.cli.run import parse
+from sciuq_runner.cli.run import check_composition, parse
 from sciuq_runner.cli.show import shown
 from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.errors import ConfigError
 
 
 def show(*arguments: str) -> str:
-    return shown(parse(list(arguments))[0])
+    parsed, _ = parse(list(arguments))
+    return shown(check_composition(parsed), parsed.cfg, parsed.package)
 
 
 @pytest.fixture(autouse=True)

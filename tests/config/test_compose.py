@@ -1,12 +1,10 @@
-"""Composing: what is refused before Hydra reads anything, and what it leaves as it was."""
+"""Composing: what is refused before Hydra reads anything, and values that depend on choices."""
 
 from __future__ import annotations
 
 import pytest
-from hydra.core.global_hydra import GlobalHydra
 
 from sciuq_runner.config.compose import compose, plain
-from sciuq_runner.config.hydra_internals import Hydra, create_config_search_path
 from sciuq_runner.errors import ConfigError
 
 
@@ -27,17 +25,6 @@ def test_tuned_settings_of_the_persons_own_count(tmp_path):
     assert plain(compose(chosen, str(tmp_path)))["method"]["n_members"] == 3
     assert plain(compose([*chosen, "method.n_members=4"], str(tmp_path)))["method"]["n_members"] == 4
     assert plain(compose([*chosen, "model=gan_fp"], str(tmp_path)))["method"]["n_members"] == 10
-
-
-def test_a_job_at_work_keeps_its_hydra():
-    hydra = Hydra.create_main_hydra2("job", create_config_search_path("pkg://sciuq_runner.conf"))
-    try:
-        assert compose(["seed=3"], None).seed == 3
-        with pytest.raises(ConfigError, match="is not a setting"):
-            compose(["sed=3"], None)
-        assert GlobalHydra.instance().hydra is hydra
-    finally:
-        GlobalHydra.instance().clear()
 
 
 @pytest.mark.parametrize(

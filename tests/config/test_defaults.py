@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sciuq_runner.config.build import CalibrationSettings, Fidelity, Settings, TrackingSettings
-from sciuq_runner.config.compose import compose, plain
+from sciuq_runner.config.compose import Composer, compose, plain
 from sciuq_runner.config.equal_terms import untuned
 from sciuq_runner.predict.out_of_distribution import DetectionSettings
 from sciuq_runner.schema import locate
@@ -36,7 +36,7 @@ def differences(default: Any, written: Any, key: str) -> list[str]:
 
 @pytest.mark.parametrize(("group", "name"), FILES)
 def test_a_class_and_its_file_agree(group, name):
-    node = untuned([f"{group}={name}"])[group] | REQUIRED.get(name, {})
+    node = untuned(Composer(), [f"{group}={name}"])[group] | REQUIRED.get(name, {})
     assert differences(locate(node["_target_"], group)(**REQUIRED.get(name, {})), node, group) == []
 
 
@@ -65,7 +65,7 @@ def test_the_settings_of_a_run_agree():
 
 
 def test_a_difference_is_found():
-    node = untuned(["model=pa_gan_fp"])["model"]
+    node = untuned(Composer(), ["model=pa_gan_fp"])["model"]
     node["prior"]["gan"]["batch"] = 3
     assert differences(locate(node["_target_"], "model")(), node, "model") == [
         "model.prior.gan.batch: 64 in the class, 3 in the file"

@@ -12,11 +12,11 @@ import yaml
 from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.config.equal_terms import TUNED, changed_terms, describe_changes, terms
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.report import page
-from sciuq_runner.report.runs import named
-from sciuq_runner.report.tables import build
-from sciuq_runner.tracking.flat import flatten_metrics
-from sciuq_runner.tracking.record import read_record
+from sciuq_runner.report import report_markdown, report_page
+from sciuq_runner.report.recorded_runs import named
+from sciuq_runner.report.run_tables import build
+from sciuq_runner.tracking.flat_keys import flatten_metrics
+from sciuq_runner.tracking.run_record import read_record
 from tests.conftest import read_metrics
 from tests.report.conftest import leave_folder, results
 from tests.test_configs import CONF
@@ -129,7 +129,7 @@ def test_the_report_notes_it_below_the_table(tmp_path):
     leave_folder(tmp_path / "b", results("dens", 0))
     report = build(named([str(tmp_path)], None), "")
     note = "hmc: Not on equal terms: problem.n=1 instead of 2 for method=hmc."
-    for text in (page.html(report), page.markdown(report)):
+    for text in (report_page.html(report), report_markdown.markdown(report)):
         assert text.count("equal terms") == 1
         assert text.index("rl2e") < text.index(note)
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from sciuq_runner import layout
-from sciuq_runner.cli.tools import calibrate, plot, predict
+from sciuq_runner.cli.calibrate import main as calibrate
+from sciuq_runner.cli.plot import main as plot
+from sciuq_runner.cli.predict import main as predict
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.gold_standard import read_run
-from sciuq_runner.report.runs import read_folder
+from sciuq_runner.report.recorded_runs import read_folder
 from tests.faults.conftest import copy
 
 pytestmark = pytest.mark.cli
@@ -54,7 +56,7 @@ def test_a_calibration_that_was_killed_is_no_result_until_it_is_done_again(finis
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("sciuq_runner.cli.tools._redraw", killed)
+        patch.setattr("sciuq_runner.runs.afterwards.redraw", killed)
         with pytest.raises(SystemExit):
             calibrate([str(folder), "calibration=cdf"])
     capsys.readouterr()

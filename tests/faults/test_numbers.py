@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from sciuq_runner.models.gan_fp import PriorTraining
+from sciuq_runner.models.prior_training import PriorTraining
 from tests.conftest import Inside
 
 pytestmark = pytest.mark.cli

@@ -26,10 +26,10 @@ from sciuq_runner.cli.sync import main as sync
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.gold_standard import read_run
 from sciuq_runner.models.pretraining import Store
-from sciuq_runner.report.runs import read_folder
-from sciuq_runner.tracking.experiment import PATIENCE
-from sciuq_runner.tracking.flat import flatten_metrics
-from sciuq_runner.tracking.record import read_record
+from sciuq_runner.report.recorded_runs import read_folder
+from sciuq_runner.tracking.experiment import DATABASE_PATIENCE
+from sciuq_runner.tracking.flat_keys import flatten_metrics
+from sciuq_runner.tracking.run_record import read_record
 from sciuq_runner.tracking.tracker import Tracker
 from sciuq_runner.training.loop import Loop
 from tests.conftest import Inside, environment, read_metrics, start
@@ -281,7 +281,7 @@ def test_every_session_of_mlflow_is_patient(tmp_path):
     tracker = Tracker(None, "sciuq", tmp_path)
     tracker.connect()
     with tracker.client._tracking_client.store.ManagedSessionMaker() as session:
-        assert session.execute(text("PRAGMA busy_timeout")).scalar() == 1000 * PATIENCE
+        assert session.execute(text("PRAGMA busy_timeout")).scalar() == 1000 * DATABASE_PATIENCE
 
 
 @pytest.mark.slow

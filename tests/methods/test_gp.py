@@ -40,4 +40,4 @@ def test_what_a_gp_cannot_do_is_refused():
         target = Target(
             BNN().bind(problem, problem.noise), problem.noise, {"u": problem.dataset(stream(0, "d"))["u"].train}
         )
-        assert "known scale" in str(GP().refuse(target))
+        assert "known scale" in str(GP().objection(target))

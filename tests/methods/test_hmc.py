@@ -19,7 +19,7 @@ from sciuq_runner.methods.hmc import HMC, Chains, DualAveraging
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.physics.problem import InverseGamma, Noise, Readings
+from sciuq_runner.physics.problem import InverseGamma, Noise, PointObservations
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import MaybeCompiled, value_and_grad, workers
 from sciuq_runner.training.loop import Loop
@@ -69,7 +69,7 @@ def hierarchical(temperature: float = 1.0) -> Target:
     """A small network with an unknown number, learned noise and a learned prior scale."""
     first = linear_regression().target.terms[0]
     model = BoundBNN(Warped(), {"u": MLP(2, 1, hidden=(4,))}, Prior(1.0, InverseGamma(2.0, 1.0)))
-    readings = {"u": Readings(first.x.numpy(), first.y.numpy())}
+    readings = {"u": PointObservations(first.x.numpy(), first.y.numpy())}
     return Target(model, {"u": Noise("learned", 0.3)}, readings, temperature=temperature, dtype=torch.float64)
 
 

@@ -10,7 +10,7 @@ from sciuq_runner.methods.la import LA, Stacked, draw_by_rows
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.networks import MLP
-from sciuq_runner.physics.problem import Noise, Readings
+from sciuq_runner.physics.problem import Noise, PointObservations
 from sciuq_runner.target.density import Target
 from tests.devices import elsewhere
 from tests.exact import Plane, linear_regression, warped_regression
@@ -22,7 +22,7 @@ def make_target(n_outputs: int, hidden: tuple[int, ...]) -> Target:
     x = rng.standard_normal((20, 2))
     y = x @ rng.standard_normal((2, n_outputs)) + 0.3 * rng.standard_normal((20, n_outputs))
     model = BoundBNN(Plane(), {"u": MLP(2, n_outputs, hidden)}, Prior(1.0))
-    return Target(model, {"u": Noise("known", 0.3)}, {"u": Readings(x, y)}, dtype=torch.float64)
+    return Target(model, {"u": Noise("known", 0.3)}, {"u": PointObservations(x, y)}, dtype=torch.float64)
 
 
 def draw(target: Target, n_samples: int = 20_000, **settings: str) -> torch.Tensor:
@@ -102,9 +102,9 @@ def test_rows_are_scaled_each_by_its_own_noise_and_derived_either_way(n_readings
     x, scale = rng.standard_normal((n_readings, 2)), rng.uniform(0.1, 1.0, (n_readings, 1))
     y = x @ np.ones((2, 1))
     model = BoundBNN(Plane(), {"u": MLP(2, 1, ())}, Prior(1.0))
-    target = Target(model, {"u": Noise("known", scale)}, {"u": Readings(x, y)}, dtype=torch.float64)
+    target = Target(model, {"u": Noise("known", scale)}, {"u": PointObservations(x, y)}, dtype=torch.float64)
     stacked = Stacked(target, target.init(1, torch.Generator().manual_seed(0))[0], torch.ones(3, dtype=torch.bool))
-    np.testing.assert_allclose(stacked.readings(), (y / scale)[:, 0])
+    np.testing.assert_allclose(stacked.observations(), (y / scale)[:, 0])
     features = np.concatenate([x, np.ones((n_readings, 1))], axis=1) / scale
     np.testing.assert_allclose(stacked.jacobian(), features, atol=1e-12)
 

@@ -41,5 +41,5 @@ def test_the_last_layer_is_dropped_or_stays(target: Target, drop, drop_last):
 
 def test_without_layers_there_is_no_last_one(target: Target, monkeypatch):
     monkeypatch.setattr(type(target.model), "last_layer", lambda self: None)
-    assert MCD().refuse(target) is None
-    assert "method.drop_last=false needs a model with a last layer" in str(MCD(drop_last=False).refuse(target))
+    assert MCD().objection(target) is None
+    assert "method.drop_last=false needs a model with a last layer" in str(MCD(drop_last=False).objection(target))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from sciuq_runner.files import read_tensors, write_tensors
-from sciuq_runner.methods.base import CombinedPosterior, LinearisedPosterior, Posterior, read_posterior
+from sciuq_runner.methods.posterior import CombinedPosterior, LinearisedPosterior, Posterior, read_posterior
 
 RNG = torch.Generator().manual_seed(0)
 

@@ -17,13 +17,14 @@ from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError, RunError
 from sciuq_runner.evaluation.prior_posterior import before_and_after
-from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
-from sciuq_runner.models.gan_fp import BoundGenerators, Samples
-from sciuq_runner.models.gan_training import CHECK_EVERY, Adversarial
+from sciuq_runner.methods.posterior import Posterior
+from sciuq_runner.models.gan_fp import BoundGenerators
+from sciuq_runner.models.gan_training import JUDGED_EVERY, Adversarial
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.models.pi_gan import PIGAN, BoundPIGAN
-from sciuq_runner.physics.problem import Noise, Readings
+from sciuq_runner.models.prior_training import Samples
+from sciuq_runner.physics.problem import Noise, Observations, PointObservations
 from sciuq_runner.seeds import stream
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
@@ -54,7 +55,7 @@ def test_a_process_is_not_finer_than_what_is_read():
     x = np.linspace(-1, 1, 9)[:, None]
     white = np.random.default_rng(0).standard_normal((9, 1))
     settings, rng = GPPIGAN(n_realisations=4000), np.random.default_rng(1)
-    process = settings.fit(Readings(x, white), Noise("known", 0.01), 2.0, rng)
+    process = settings.fit(PointObservations(x, white), Noise("known", 0.01), 2.0, rng)
     draws = settings.posterior_draws(process, np.linspace(-1, 1, 65)[:, None], rng)
     neighbours = np.corrcoef(draws[12], draws[13])[0, 1]  # 1/32 apart, a quarter of the shortest length
     assert neighbours > np.exp(-0.5 * 0.25**2) - 0.05
@@ -67,7 +68,7 @@ def test_what_is_learned_from_readings_is_not_counted_twice():
     torch.testing.assert_close(target.log_density(theta), target.log_prior(theta))
 
 
-def independent_process(train: Readings) -> GaussianProcessRegressor:
+def independent_process(train: Observations) -> GaussianProcessRegressor:
     spacing = np.median(np.diff(train.x[:, 0]))
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(0.2, (spacing / 2, 20))
     process = GaussianProcessRegressor(kernel, alpha=0.1**2, n_restarts_optimizer=20, random_state=1)
@@ -141,11 +142,11 @@ def test_members_of_a_pi_gan_train_apart_and_make_the_source_by_physics():
 
 
 @pytest.mark.parametrize(("factor", "said"), [(float("nan"), "NaN or infinite"), (0.0, "collapsed")])
-@pytest.mark.parametrize("start", [0, CHECK_EVERY + 5], ids=["at once", "later"])
+@pytest.mark.parametrize("start", [0, JUDGED_EVERY + 5], ids=["at once", "later"])
 def test_a_pi_gan_that_fails_keeps_its_last_good_members(tmp_path, monkeypatch, factor, said, start):
     problem = SPDE(n_realisations=60, n_test_realisations=20, n_calibration=0, n_test=11)
     train = {name: item.train for name, item in problem.dataset(stream(0, "data")).items()}
-    settings = PIGAN(latent=3, width=8, n_draws=7, gan=replace(SMALL, n_steps=2 * CHECK_EVERY))
+    settings = PIGAN(latent=3, width=8, n_draws=7, gan=replace(SMALL, n_steps=2 * JUDGED_EVERY))
     model, again = (settings.bind(problem, problem.noise, part) for part in (train, None))
     target = Target(model, problem.noise, train, dtype=torch.float64)
     loop = Loop(None, tmp_path / "checkpoint.safetensors")
@@ -164,7 +165,7 @@ def test_a_pi_gan_that_fails_keeps_its_last_good_members(tmp_path, monkeypatch, 
     if start:
         found = files.read_tensors(tmp_path / layout.LAST_GOOD)[0]
         again.load_state(found)
-        assert again.physics.units == model.physics.units
+        assert again.generated.units == model.generated.units
         assert torch.isfinite(again.observe(found["theta"], "u", torch.zeros(1, 1))).all()
         begin = target.init(2, torch.Generator().manual_seed(0))
         assert found["theta"].shape == begin.shape

@@ -18,7 +18,7 @@ from sciuq_runner.errors import ConfigError
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.models.nnpc import BALANCE, NNPC, NNPCPlus, even
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Dataset, FieldSpec, Noise, Problem, Readings
+from sciuq_runner.physics.problem import Dataset, FieldSpec, Noise, Observations, Problem, Realisations
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.autodiff import value_and_grad
@@ -34,7 +34,7 @@ def data() -> Dataset:
     return SMALL.dataset(stream(0, "data"))
 
 
-def readings(data: Dataset) -> dict[str, Readings]:
+def readings(data: Dataset) -> dict[str, Observations]:
     return {name: item.train for name, item in data.items()}
 
 
@@ -82,7 +82,7 @@ def test_the_chaos_of_a_linear_equation_is_recovered(model, kind):
     rng = np.random.default_rng(1)
     xi = rng.standard_normal(100) if kind == "gaussian" else rng.uniform(-np.sqrt(3), np.sqrt(3), 100)
     sensors, ends = np.linspace(-1, 1, 9)[:, None], np.array([[-1.0], [1.0]])
-    seen = {"u": Readings(ends, np.zeros((2, 100))), "f": Readings(sensors, 1 + xi / 2 * np.ones((9, 1)))}
+    seen = {"u": Realisations(ends, np.zeros((2, 100))), "f": Realisations(sensors, 1 + xi / 2 * np.ones((9, 1)))}
     problem = Bar()
     bound = model.bind(problem, problem.noise, seen)
     target = Target(bound, problem.noise, seen, dtype=torch.float64)

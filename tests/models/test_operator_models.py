@@ -15,9 +15,9 @@ from torch import Generator, Tensor
 from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.methods.base import Posterior
 from sciuq_runner.methods.dens import DEns
 from sciuq_runner.methods.hmc import HMC
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.base import BoundModel, Model, Prior
 from sciuq_runner.models.bnn import BoundBNN
 from sciuq_runner.models.deeponet import DeepONet
@@ -29,14 +29,24 @@ from sciuq_runner.models.operator_fields import (
 from sciuq_runner.models.operators import BoundOperatorNetwork, OperatorModel
 from sciuq_runner.networks import MLP
 from sciuq_runner.physics.fields import Unknowns
-from sciuq_runner.physics.problem import Array, Dataset, FieldSpec, History, Noise, Operator, Problem, Readings
+from sciuq_runner.physics.problem import (
+    Array,
+    Dataset,
+    FieldSpec,
+    History,
+    Noise,
+    Observations,
+    Operator,
+    OperatorPairs,
+    PointObservations,
+    Problem,
+)
 from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.predict import predictive
 from sciuq_runner.predict.predictive import predict
-from sciuq_runner.target import density as target
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
-from sciuq_runner.training.optimisers import STRIDE
+from sciuq_runner.training.optimisers import STEPS_PER_CALL
 from tests.montecarlo import assert_moments
 from tests.operators import TINY, Counting, OneWeight
 
@@ -79,28 +89,26 @@ class Integration(Problem):
     def sensors(self) -> Array:
         return np.linspace(0, 1, self.n_sensors)[:, None]
 
-    def draw(self, n: int, seed: int) -> Readings:
+    def draw(self, n: int, seed: int) -> OperatorPairs:
         """Functions that are sums of the first cosines, and their exact integrals."""
         k, x = np.pi * np.arange(1, 5), self.sensors
         weights = np.random.default_rng(seed).standard_normal((n, 5)) / (1 + np.arange(5))
         f = np.concatenate([np.ones_like(x), np.cos(k * x)], axis=1)
         u = np.concatenate([x, np.sin(k * x) / k], axis=1)
-        return Readings(x, u @ weights.T + 0.5 * x, random=True, inputs=weights @ f.T + 0.5)
+        return OperatorPairs(x, u @ weights.T + 0.5 * x, weights @ f.T + 0.5)
 
     @cached_property
-    def known(self) -> Readings:
+    def known(self) -> OperatorPairs:
         return self.draw(self.n_pairs, 0)
 
-    def pairs(self) -> Readings:
+    def pairs(self) -> OperatorPairs:
         return self.known
 
     def transforms(self) -> Mapping[str, Standardisation]:
         x, inputs = self.sensors, self.known.inputs
-        assert inputs is not None
         return {"f": Standardisation.fit(x, inputs.T), "u": Standardisation.fit(x, self.known.y)}
 
     def history(self, rng: np.random.Generator, n: int) -> Mapping[str, History]:
-        assert self.known.inputs is not None
         return {"f": History(self.sensors, self.known.inputs.T[:, :n])}
 
 
@@ -117,12 +125,13 @@ def learned_target(problem: Integration, noise: Noise | None = None, model: Deep
 @pytest.mark.parametrize("scale", [0.3, np.linspace(0.2, 0.6, 12)[:, None]], ids=["one scale", "a scale of each point"])
 def test_the_likelihood_of_mini_batches_is_unbiased(monkeypatch, scale):
     """Its mean over many is that of all readings within Monte Carlo error, and all readings are as likely in it."""
-    monkeypatch.setattr(target, "POINTS", 5)
+    monkeypatch.setattr("sciuq_runner.target.batches.OPERATOR_POINTS", 5)
     made = learned_target(Integration(n_pairs=9), Noise("known", scale))
     theta, n, random = made.init(2, generator()), 1500, generator(1)
-    picks = made.draw_batches(3, n, random)
+    picks = made.batches.draw_several(3, n, random)
     assert [part.shape for part in picks] == [(n, 5), (n, 3)]
-    found = torch.stack([made.log_likelihood(theta, made.as_batch([part[i] for part in picks])) for i in range(n)])
+    batches = (made.batches.unpack([part[i] for part in picks]) for i in range(n))
+    found = torch.stack([made.log_likelihood(theta, batch) for batch in batches])
     exact = made.log_likelihood(theta)
     assert ((found.mean(0) - exact).abs() < 5 * found.std(0) / n**0.5).all()
     times = torch.zeros(12, 9)
@@ -137,7 +146,7 @@ def test_the_likelihood_of_mini_batches_is_unbiased(monkeypatch, scale):
 def test_a_mini_batch_of_everything_is_the_likelihood():
     made = learned_target(Integration(n_pairs=9))
     theta = made.init(2, generator())
-    batch = made.draw_batch(100, generator(1))
+    batch = made.batches.draw(100, generator(1))
     torch.testing.assert_close(made.log_likelihood(theta, batch), made.log_likelihood(theta), rtol=1e-12, atol=0)
 
 
@@ -164,7 +173,7 @@ def test_a_deeponet_learns_a_linear_operator(batch_size):
 
 def test_training_in_mini_batches_goes_on_where_it_was_interrupted(tmp_path):
     problem = Integration(n_pairs=20)
-    method = DEns(n_members=2, n_steps=3 * STRIDE, batch_size=4, compile="never")
+    method = DEns(n_members=2, n_steps=3 * STEPS_PER_CALL, batch_size=4, compile="never")
     whole = method.run(learned_target(problem), generator(), Loop())
     display = Counting("training")
     display.loop = Loop(display, tmp_path / "checkpoint.safetensors", 1e9)
@@ -205,7 +214,7 @@ def test_the_places_of_a_learned_operator_are_saved():
     theta, x = made.init(2, generator()), torch.rand(5, 1, dtype=torch.float64)
     inputs = torch.randn(3, 12, dtype=torch.float64)
     assert isinstance(again, BoundOperatorNetwork)
-    torch.testing.assert_close(again.operate(theta, "u", x, inputs), made.observe(theta, "u", x, inputs))
+    torch.testing.assert_close(again.operate(theta, "u", x, inputs), made.operate(theta, "u", x, inputs))
 
 
 def grid(first: Array, second: Array, order: str = "ij") -> Array:
@@ -269,7 +278,7 @@ class Line(Model):
     """f = w x + b."""
 
     def bind(
-        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Readings] | None = None
+        self, problem: Problem, noise: Mapping[str, Noise], readings: Mapping[str, Observations] | None = None
     ) -> BoundModel:
         return BoundBNN(problem, {"f": MLP(1, 1, hidden=())}, Prior(1.0))
 
@@ -285,7 +294,7 @@ class LinearField(OperatorFieldModel):
 GAINS = (2.0, 3.0, 5.0)
 
 
-def linear_field(n_operators: int, readings: Mapping[str, Readings], problem: Integration) -> Target:
+def linear_field(n_operators: int, readings: Mapping[str, Observations], problem: Integration) -> Target:
     """A line and operators that are known."""
     model = LinearField(n_operators=n_operators).bind(problem, problem.noise, readings)
     assert isinstance(model, BoundOperatorField)
@@ -309,14 +318,14 @@ def features(problem: Integration, quantity: str, x: Array, gain: float = GAINS[
     return gain * kernel @ features(problem, "f", problem.sensors)
 
 
-def new_readings(problem: Integration, n: Mapping[str, int]) -> dict[str, Readings]:
+def new_readings(problem: Integration, n: Mapping[str, int]) -> dict[str, Observations]:
     """In original units, at places between those of the pairs."""
     rng, found = np.random.default_rng(3), {}
     for name, count in n.items():
         x = rng.random((count, 1))
         z = features(problem, name, x) @ [[1.5], [-0.4]] + problem.noise[name].scale * rng.standard_normal((count, 1))
         centre, scale = problem.transforms()[name].at(x)
-        found[name] = Readings(x, centre + scale * z)
+        found[name] = PointObservations(x, centre + scale * z)
     return found
 
 
@@ -366,7 +375,7 @@ def test_members_are_the_same_however_many_samples_are_evaluated_at_once(monkeyp
     made = linear_field(3, new_readings(problem, {"f": 6, "u": 0}), problem)
     theta, x = torch.randn(8, 2, dtype=torch.float64, generator=generator()), np.linspace(0, 1, 4)[:, None]
     whole = predict(made, Posterior(theta), "u", x).members
-    monkeypatch.setattr(predictive, "CHUNK", 2 * len(x))  # two samples at once
+    monkeypatch.setattr(predictive, "CPU_CHUNK", 2 * len(x))  # two samples at once
     np.testing.assert_allclose(predict(made, Posterior(theta), "u", x).members, whole, rtol=1e-12)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sciuq_runner.problems.darcy import INPUT, OUTPUT, Darcy
+from sciuq_runner.problems.darcy import HEAD, LOG_CONDUCTIVITY, Darcy
 
 from sciuq_runner import files
 from sciuq_runner.errors import ConfigError, RunError
@@ -28,7 +28,7 @@ from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.seeds import stream
 from sciuq_runner.training import optimisers as optim
 from sciuq_runner.training.loop import Loop
-from sciuq_runner.training.optimisers import STRIDE
+from sciuq_runner.training.optimisers import STEPS_PER_CALL
 from tests.operators import TINY, Counting
 
 BRIEF = OperatorTraining(n_steps=6, batch=4, compile="never")
@@ -68,7 +68,7 @@ def test_an_operator_that_fails_leaves_its_last_good_weights(tmp_path, monkeypat
         return optim.AdamState(state.theta + wrong, *list(vars(state).values())[1:]), value + wrong
 
     monkeypatch.setattr(optim, "adam", failing)
-    settings = replace(BNN_FP, training=replace(BRIEF, n_steps=5 * STRIDE))
+    settings = replace(BNN_FP, training=replace(BRIEF, n_steps=5 * STEPS_PER_CALL))
     with pytest.raises(RunError, match="last good weights are in"):
         pretrain(bound(settings), Store(tmp_path / "store"), tmp_path, Loop())
     state, _ = files.read_tensors(tmp_path / "last_good.safetensors")
@@ -88,7 +88,7 @@ def test_an_operator_is_learned_once_and_serves_both_priors(tmp_path):
     assert len(list((tmp_path / "store").glob("*.safetensors"))) == 1
     assert second.pretraining()[0].key() == first.pretraining()[0].key()
     numbers = pretrain(second, store, tmp_path, Loop())
-    assert {"operator_rl2e", "distance", f"{INPUT}_spectrum_error"} < set(numbers)
+    assert {"operator_rl2e", "distance", f"{LOG_CONDUCTIVITY}_spectrum_error"} < set(numbers)
     assert len(list((tmp_path / "store").glob("*.safetensors"))) == 2  # the generator came to it
     assert first.beta is not None
     torch.testing.assert_close(second.beta, first.beta)
@@ -132,7 +132,6 @@ def test_the_logarithm_of_a_positive_output_is_learned(tmp_path):
     assert model.beta is not None
     pairs, wanted = NOISY.pairs(), NOISY.transforms()["u"]
     learned = Standardisation.fit(pairs.x, pairs.y, log=True)
-    assert pairs.inputs is not None
     x, functions = np.array([[0.3, 0.4], [0.77, 0.11], [0.01, 0.99]]), torch.tensor(pairs.inputs[:5])
     raw = model.operator.network(model.beta.double(), torch.tensor(x), functions)
     heads = np.asarray(learned.undo(raw, x)[0][0])
@@ -200,7 +199,7 @@ def test_a_saved_model_needs_no_readings(settings, tmp_path):
     pretrain(model, Store(tmp_path / "store"), tmp_path, Loop())
     again.load_state(model.state())
     theta, x = model.init(3, torch.Generator().manual_seed(0)), torch.linspace(0.1, 0.9, 10).double().view(5, 2)
-    for name in (INPUT, OUTPUT):
+    for name in (LOG_CONDUCTIVITY, HEAD):
         found = model.observe(theta, name, x)
         assert found.shape == (3, 5, 1)
         torch.testing.assert_close(again.observe(theta, name, x), found)
@@ -209,7 +208,7 @@ def test_a_saved_model_needs_no_readings(settings, tmp_path):
 
 @pytest.mark.parametrize("stage", [0, 1], ids=["operator", "generator"])
 def test_pretraining_goes_on_in_the_stage_where_it_was_interrupted(stage, tmp_path):
-    settings = replace(GAN_FP, training=replace(BRIEF, n_steps=3 * STRIDE))
+    settings = replace(GAN_FP, training=replace(BRIEF, n_steps=3 * STEPS_PER_CALL))
     whole, every = bound(settings), Counting()
     pretrain(whole, Store(tmp_path / "a"), tmp_path / "a", Loop(every))
     names = list(every.made)

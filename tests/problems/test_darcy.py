@@ -12,10 +12,11 @@ import pytest
 import torch
 from scipy import sparse
 from sciuq_runner.problems import darcy_flow
-from sciuq_runner.problems.darcy import INPUT, OUTPUT, SOURCE, Darcy
+from sciuq_runner.problems.darcy import HEAD, LOG_CONDUCTIVITY, SOURCE, Darcy
 from sciuq_runner.problems.darcy_flow import Flow, Grid, KarhunenLoeve
 
-from sciuq_runner.physics.data_cache import VARIABLE
+from sciuq_runner.physics.data_cache import CACHE_VARIABLE
+from sciuq_runner.physics.observations import OperatorPairs
 from sciuq_runner.seeds import stream
 from tests.exact import along
 
@@ -131,10 +132,10 @@ def test_a_mirrored_field_has_a_mirrored_solution():
 
 
 def test_fields_are_solved_alone_or_together_also_across_chunks():
-    flow, fields = Flow(Grid(5)), conductivities(5, darcy_flow.CHUNK + 3)
+    flow, fields = Flow(Grid(5)), conductivities(5, darcy_flow.SOLVED_AT_ONCE + 3)
     together = flow.solve(fields, SOURCE)
     assert together.shape == fields.shape
-    for column in (0, 1, darcy_flow.CHUNK - 1, darcy_flow.CHUNK, darcy_flow.CHUNK + 2):
+    for column in (0, 1, darcy_flow.SOLVED_AT_ONCE - 1, darcy_flow.SOLVED_AT_ONCE, darcy_flow.SOLVED_AT_ONCE + 2):
         alone = flow.solve(fields[:, column : column + 1], SOURCE)
         np.testing.assert_array_equal(together[:, column], alone[:, 0])
 
@@ -207,18 +208,18 @@ NOISY = Darcy(case="noisy", n_grid=20, n_pairs=30, mirror=False, n_calibration=1
 
 
 def test_clean_functions_of_every_kind():
-    data = SMALL.dataset(stream(0, "data"))[OUTPUT]
+    data = SMALL.dataset(stream(0, "data"))[HEAD]
     counts = {"train": 30, "test": 8, "calibration": 3, "validation": 2}
     parts = {name: getattr(data, name) for name in counts}
     for name, part in parts.items():
         assert part.y.shape == (64, counts[name]), name
         assert part.inputs.shape == (counts[name], 64), name
-        assert part.random
+        assert isinstance(part, OperatorPairs)
         expected = Flow(Grid(8)).solve(np.exp(part.inputs.T), SOURCE)
         np.testing.assert_allclose(part.y, expected, rtol=1e-12)
         assert part.y.min() > 0
     np.testing.assert_array_equal(data.reference, data.test.y)
-    assert SMALL.noise[OUTPUT].kind == "exact"
+    assert SMALL.noise[HEAD].kind == "exact"
     every = np.concatenate([part.inputs for part in parts.values()])
     assert len(np.unique(every.round(9), axis=0)) == sum(counts.values())  # no function twice
 
@@ -226,7 +227,6 @@ def test_clean_functions_of_every_kind():
 def test_mirror_images_are_solutions():
     """They obey the equation by themselves, and come after all that was solved."""
     both, once = (replace(SMALL, mirror=mirror).pairs() for mirror in (True, False))
-    assert both.inputs is not None
     assert both.y.shape == (64, 60)
     assert (both.positions, both.noisy) == (2, False)
     np.testing.assert_array_equal(both.inputs[:30], once.inputs)
@@ -234,7 +234,7 @@ def test_mirror_images_are_solutions():
     np.testing.assert_array_equal(image[1], image[0][:, :, ::-1])
     np.testing.assert_array_equal(both.y[:, :30], once.y)
     np.testing.assert_allclose(both.y, Flow(Grid(8)).solve(np.exp(both.inputs.T), SOURCE), rtol=1e-12)
-    centre, _ = replace(SMALL, mirror=True).transforms()[OUTPUT].at(Grid(8).points)
+    centre, _ = replace(SMALL, mirror=True).transforms()[HEAD].at(Grid(8).points)
     np.testing.assert_allclose(centre.reshape(8, 8), centre.reshape(8, 8)[:, ::-1], rtol=1e-12)
 
 
@@ -250,7 +250,7 @@ def test_mirror_images_are_no_history():
     """Which would put the image of a realisation that judges a generator among those that train it."""
     problem = replace(SMALL, mirror=True)
     for n, count in ((20, 20), (1000, 30)):
-        found = problem.history(stream(0, "history"), n)[INPUT]
+        found = problem.history(stream(0, "history"), n)[LOG_CONDUCTIVITY]
         np.testing.assert_array_equal(found.y, problem.solved[0][problem.cells(2), :count])
 
 
@@ -261,24 +261,24 @@ def test_as_many_functions_of_another_use_are_others():
 
 
 def test_the_same_seed_gives_the_same_data_and_pairs_are_those_of_all_seeds():
-    first, again, other = (SMALL.dataset(stream(seed, "data"))[OUTPUT] for seed in (0, 0, 1))
+    first, again, other = (SMALL.dataset(stream(seed, "data"))[HEAD] for seed in (0, 0, 1))
     for name in ("train", "test", "calibration", "validation"):
         for part in (again, other):
             np.testing.assert_array_equal(getattr(first, name).y, getattr(part, name).y)
             np.testing.assert_array_equal(getattr(first, name).inputs, getattr(part, name).inputs)
-    drawn_otherwise = replace(SMALL, data_seed=1).dataset(stream(0, "data"))[OUTPUT]
+    drawn_otherwise = replace(SMALL, data_seed=1).dataset(stream(0, "data"))[HEAD]
     assert not np.isclose(first.train.inputs, drawn_otherwise.train.inputs).any(1).all()
 
 
 def test_the_new_field_is_that_of_the_seed_and_what_is_known_of_it_is_in_units_of_the_pairs():
     first, again, other = (NOISY.dataset(stream(seed, "data")) for seed in (0, 0, 1))
-    for name in (INPUT, OUTPUT):
+    for name in (LOG_CONDUCTIVITY, HEAD):
         np.testing.assert_array_equal(first[name].train.y, again[name].train.y)
         np.testing.assert_array_equal(first[name].test.y, again[name].test.y)
         assert not np.isclose(first[name].reference, other[name].reference, rtol=1e-3).all()
     np.testing.assert_array_equal(NOISY.pairs().y, replace(NOISY, case="clean").pairs().y)
-    solved = Flow(NOISY.grid).solve(np.exp(first[INPUT].reference), SOURCE)
-    np.testing.assert_allclose(first[OUTPUT].reference, solved, rtol=1e-12)
+    solved = Flow(NOISY.grid).solve(np.exp(first[LOG_CONDUCTIVITY].reference), SOURCE)
+    np.testing.assert_allclose(first[HEAD].reference, solved, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_the_new_field_is_that_of_the_seed_and_what_is_known_of_it_is_in_units_o
 )
 def test_test_lengths_make_splits_of_which_the_known_one_is_first(lengths, splits):
     problem = replace(SMALL, test_lengths=lengths)
-    data = problem.dataset(stream(0, "data"))[OUTPUT]
+    data = problem.dataset(stream(0, "data"))[HEAD]
     assert list(data.splits) == list(splits)
     assert dict(problem.split_values) == {name: lengths[place] for name, place in splits.items()}
     for name, place in splits.items():
@@ -308,7 +308,7 @@ def test_test_lengths_make_splits_of_which_the_known_one_is_first(lengths, split
 def test_shorter_lengths_are_rougher():
     """Neighbours at distance h differ by a variance of 2 (1 - exp(-h^2 / (2 l^2))), nearly (h / l)^2."""
     problem = replace(SMALL, n_terms=64, test_lengths=[0.25, 0.1], n_test=500)
-    data = problem.dataset(stream(0, "data"))[OUTPUT]
+    data = problem.dataset(stream(0, "data"))[HEAD]
     for name, length in problem.split_values.items():
         fields = Grid(8).square(data.test.inputs[data.splits[name].all(0)].T)
         found = np.square(np.diff(fields, axis=1)).mean((0, 1, 2))
@@ -318,8 +318,8 @@ def test_shorter_lengths_are_rougher():
 
 
 def test_few_readings_of_a_conductivity_are_interpolated_exactly_where_they_are():
-    known = SMALL.dataset(stream(0, "data"))[OUTPUT]
-    few = replace(SMALL, n_lambda=20).dataset(stream(0, "data"))[OUTPUT]
+    known = SMALL.dataset(stream(0, "data"))[HEAD]
+    few = replace(SMALL, n_lambda=20).dataset(stream(0, "data"))[HEAD]
     there = np.isclose(few.test.inputs, known.test.inputs, rtol=0, atol=1e-9).all(0)
     assert there.sum() == 20
     np.testing.assert_array_equal(few.test.y, known.test.y)
@@ -328,11 +328,11 @@ def test_few_readings_of_a_conductivity_are_interpolated_exactly_where_they_are(
         mine, theirs = getattr(few, name), getattr(known, name)
         np.testing.assert_array_equal(np.isclose(mine.inputs, theirs.inputs, rtol=0, atol=1e-9).all(0), there)
         np.testing.assert_array_equal(mine.y, theirs.y)
-    nothing = replace(SMALL, n_lambda=20, n_calibration=0, n_validation=0).dataset(stream(0, "data"))[OUTPUT]
+    nothing = replace(SMALL, n_lambda=20, n_calibration=0, n_validation=0).dataset(stream(0, "data"))[HEAD]
     np.testing.assert_array_equal(nothing.test.inputs, few.test.inputs)
-    other = replace(SMALL, n_lambda=20).dataset(stream(1, "data"))[OUTPUT]
+    other = replace(SMALL, n_lambda=20).dataset(stream(1, "data"))[HEAD]
     assert (np.isclose(other.test.inputs, known.test.inputs, rtol=0, atol=1e-9).all(0) != there).any()
-    whole = replace(SMALL, n_lambda=64).dataset(stream(0, "data"))[OUTPUT]
+    whole = replace(SMALL, n_lambda=64).dataset(stream(0, "data"))[HEAD]
     np.testing.assert_allclose(whole.test.inputs, known.test.inputs, rtol=0, atol=1e-9)
 
 
@@ -342,8 +342,8 @@ def test_noisy_readings_of_a_new_field(target, new_length, split):
     problem = replace(NOISY, target=target, new_length=new_length)
     data = problem.dataset(stream(0, "data"))
     units = problem.transforms()
-    assert {name: noise.scale for name, noise in problem.noise.items()} == {INPUT: 0.1, OUTPUT: 0.1}
-    for name, count in ((INPUT, 20), (OUTPUT, 10)):
+    assert {name: noise.scale for name, noise in problem.noise.items()} == {LOG_CONDUCTIVITY: 0.1, HEAD: 0.1}
+    for name, count in ((LOG_CONDUCTIVITY, 20), (HEAD, 10)):
         item, x = data[name], problem.grid.points
         parts = [item.train, item.calibration, item.validation]
         assert [len(part) for part in parts] == [count, 12, 7]
@@ -363,7 +363,7 @@ def test_noisy_readings_of_a_new_field(target, new_length, split):
 
 def test_numbers_of_readings_are_settings():
     data = replace(NOISY, n_lambda=33, n_u=0).dataset(stream(0, "data"))
-    assert {name: len(item.train) for name, item in data.items()} == {INPUT: 33, OUTPUT: 0}
+    assert {name: len(item.train) for name, item in data.items()} == {LOG_CONDUCTIVITY: 33, HEAD: 0}
 
 
 @pytest.mark.parametrize("standardise", ["pointwise", "shared"])
@@ -371,15 +371,15 @@ def test_numbers_of_readings_are_settings():
 def test_heads_of_pairs_can_have_noise_in_standardised_units(target, standardise):
     problem = replace(SMALL, target=target, standardise=standardise, train_noise=0.2)
     clean, noisy = replace(problem, train_noise=0.0).pairs(), problem.pairs()
-    transform = problem.transforms()[OUTPUT]
+    transform = problem.transforms()[HEAD]
     noise = transform.apply(noisy.y, noisy.x) - transform.apply(clean.y, clean.x)
     assert noise.std() == pytest.approx(0.2, rel=5 / np.sqrt(2 * noise.size))
     assert abs(noise.mean()) < 5 * 0.2 / np.sqrt(noise.size)
     np.testing.assert_array_equal(noisy.inputs, clean.inputs)
-    assert (problem.noise[OUTPUT].kind, problem.noise[OUTPUT].scale) == ("known", 0.2)
-    np.testing.assert_array_equal(problem.dataset(stream(0, "data"))[OUTPUT].train.y, noisy.y)
+    assert (problem.noise[HEAD].kind, problem.noise[HEAD].scale) == ("known", 0.2)
+    np.testing.assert_array_equal(problem.dataset(stream(0, "data"))[HEAD].train.y, noisy.y)
     np.testing.assert_array_equal(
-        problem.dataset(stream(3, "data"))[OUTPUT].test.y, SMALL.dataset(stream(0, "data"))[OUTPUT].test.y
+        problem.dataset(stream(3, "data"))[HEAD].test.y, SMALL.dataset(stream(0, "data"))[HEAD].test.y
     )
 
 
@@ -390,7 +390,7 @@ def test_heads_of_pairs_can_be_read_at_some_cells_only():
     for place, values in zip(some.x, some.y, strict=True):
         np.testing.assert_array_equal(values, whole.y[np.flatnonzero((whole.x == place).all(1))[0]])
     np.testing.assert_array_equal(some.inputs, whole.inputs)
-    data = replace(SMALL, stride=3).dataset(stream(0, "data"))[OUTPUT]
+    data = replace(SMALL, stride=3).dataset(stream(0, "data"))[HEAD]
     assert data.test.y.shape == (64, 8)
 
 
@@ -401,13 +401,15 @@ def test_operators_of_one_field_can_see_it_in_some_cells_only():
     seen = np.arange(64).reshape(8, 8)[::3, ::3].ravel()
     np.testing.assert_array_equal(some.inputs, whole.inputs[:, seen])
     np.testing.assert_array_equal(some.y, whole.y)
-    x, transform = Grid(8).points, replace(noisy, input_stride=3).transforms()[INPUT]
+    x, transform = Grid(8).points, replace(noisy, input_stride=3).transforms()[LOG_CONDUCTIVITY]
     np.testing.assert_array_equal(transform.x, x[seen])
-    for mine, theirs in zip(transform.at(x), noisy.transforms()[INPUT].at(x), strict=True):
+    for mine, theirs in zip(transform.at(x), noisy.transforms()[LOG_CONDUCTIVITY].at(x), strict=True):
         np.testing.assert_allclose(mine[seen], theirs[seen])
-    mine, theirs = (problem.dataset(stream(0, "data"))[INPUT] for problem in (replace(noisy, input_stride=3), noisy))
+    mine, theirs = (
+        problem.dataset(stream(0, "data"))[LOG_CONDUCTIVITY] for problem in (replace(noisy, input_stride=3), noisy)
+    )
     truth = theirs.reference
-    ratio = transform.at(x)[1] / noisy.transforms()[INPUT].at(x)[1]
+    ratio = transform.at(x)[1] / noisy.transforms()[LOG_CONDUCTIVITY].at(x)[1]
     np.testing.assert_allclose(mine.test.y - truth, ratio * (theirs.test.y - truth), rtol=1e-9, atol=1e-12)
     assert np.abs(ratio - 1).max() > 0.01
     with pytest.raises(ValueError, match="leaves one cell of 8"):
@@ -421,14 +423,14 @@ def test_pairs_are_standard_in_their_own_units():
     for problem in (SMALL, replace(SMALL, target="log_u"), replace(SMALL, standardise="shared")):
         pairs, transforms = problem.pairs(), problem.transforms()
         axis = None if problem.standardise == "shared" else 1
-        for name, values in ((INPUT, pairs.inputs.T), (OUTPUT, pairs.y)):
+        for name, values in ((LOG_CONDUCTIVITY, pairs.inputs.T), (HEAD, pairs.y)):
             z = transforms[name].apply(values, pairs.x)
             np.testing.assert_allclose(z.mean(axis), 0, atol=1e-12)
             np.testing.assert_allclose(z.std(axis), 1, atol=1e-12)
 
 
 def test_what_is_missing_in_the_balance_is_a_number_of_every_field():
-    data = SMALL.dataset(stream(0, "data"))[OUTPUT]
+    data = SMALL.dataset(stream(0, "data"))[HEAD]
     solved = SMALL.imbalance(data.test.inputs, data.test.x, data.test.y)
     assert solved.shape == (8,)
     assert solved.max() < 1e-10
@@ -452,7 +454,7 @@ def test_settings_without_meaning_are_refused(changes, said):
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
 
 
@@ -501,7 +503,7 @@ def test_a_damaged_file_is_made_anew(kept, caplog, damage):
 
 def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch, caplog):
     (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "file" / "below"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file" / "below"))
     with caplog.at_level(logging.WARNING):
         same(SMALL.fields_of(0.25, 5, "test"), SMALL.fields_of(0.25, 5, "test"))
     assert not caplog.records
@@ -510,7 +512,7 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch, 
 
 def test_a_person_without_a_home_folder_waits_only(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(CACHE_VARIABLE)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as where there is no home
     same(SMALL.fields_of(0.25, 5, "test"), SMALL.fields_of(0.25, 5, "test"))

@@ -8,7 +8,7 @@ import torch
 from sciuq_runner.problems.forward_pde import DIFFUSION, REACTION, ForwardPDE, solution, source
 
 from sciuq_runner.evaluation.prior_posterior import before_and_after
-from sciuq_runner.methods.base import Posterior
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models import BNN
 from sciuq_runner.seeds import stream, torch_stream
 from sciuq_runner.target.density import Target

@@ -58,7 +58,7 @@ def test_readings_are_those_of_the_paper():
     assert len(np.unique(u.train.x[:, 0])) == 6
     assert len(np.unique(u.train.x[:, 1])) == 11
     assert len(f.train) == 15 * 5
-    assert f.train.copies == 5
+    assert f.train.count == 15
     assert len(rate.train) == 6
     assert {0.0, 1.0} <= set(u.train.x[:, 0])
     assert {-1.0, 1.0} <= set(u.train.x[:, 1])
@@ -141,7 +141,7 @@ def test_five_copies_are_one_reading_and_a_condition():
     mean = f.mean(1, keepdim=True)
     reading = Normal(mean[:, 0], 0.05).log_prob(target.tensor(train.y[:15])).sum((1, 2))
     spread = (-0.5 * ((f - mean) / 0.02) ** 2).sum((1, 2, 3)) - 4 * 15 * math.log(0.02 * math.sqrt(2 * math.pi))
-    assert target.n_readings == 15
+    assert target.n_observations == 15
     torch.testing.assert_close(target.log_likelihood(theta), reading + spread)
 
 
@@ -153,7 +153,7 @@ def test_a_mini_batch_of_copied_readings_takes_all_copies_of_some():
     batches = [{"f": (torch.arange(start, start + 3),)} for start in range(0, 15, 3)]
     mean = torch.stack([target.log_likelihood(theta, batch) for batch in batches]).mean(0)
     torch.testing.assert_close(mean, target.log_likelihood(theta))
-    (drawn,) = target.draw_batch(5, torch_stream(0, "test"))["f"]
+    (drawn,) = target.batches.draw(5, torch_stream(0, "test"))["f"]
     assert len(drawn) == 5
 
 
@@ -165,10 +165,10 @@ def test_compiled_in_pieces_the_density_is_that_of_all_readings(monkeypatch):
     target = Target(model, problem.noise, readings, dtype=torch.float64)
     chains = Chains(target, 1, False, False)
     position = chains.position(target.init(2, torch_stream(0, "test")))
-    monkeypatch.setattr("sciuq_runner.target.density.PIECE_ROWS", 80)
-    monkeypatch.setattr("sciuq_runner.target.density.PIECE_POINTS", 40)
-    assert [index.shape for index in target.pieces(2)] == [(3, 22), (3, 5), (3, 2)]
-    density = InPieces(chains.log_density, target.pieces(2))
+    monkeypatch.setattr("sciuq_runner.target.batches.PIECE_ROWS", 80)
+    monkeypatch.setattr("sciuq_runner.target.batches.PIECE_POINTS", 40)
+    assert [index.shape for index in target.batches.pieces(2)] == [(3, 22), (3, 5), (3, 2)]
+    density = InPieces(chains.log_density, target.batches.pieces(2))
     compiled = torch.compile(lambda at: value_and_grad(density, at), fullgraph=True, backend="aot_eager")
     expected = value_and_grad(chains.log_density, position)
     torch.testing.assert_close(compiled(position), expected, rtol=1e-9, atol=1e-9)
@@ -181,13 +181,13 @@ def test_a_quantity_that_does_not_divide_is_whole_in_every_piece(monkeypatch):
     readings = {"u": data["u"].calibration, "lambda": data["lambda"].train}  # 50 and 6
     target = Target(BNN().bind(problem, problem.noise), problem.noise, readings, dtype=torch.float64)
     theta = target.init(2, torch_stream(0, "test"))
-    monkeypatch.setattr("sciuq_runner.target.density.PIECE_ROWS", 20)
-    monkeypatch.setattr("sciuq_runner.target.density.PIECE_POINTS", 10)
-    assert [index.shape for index in target.pieces(2)] == [(2, 25), (2, 3)]  # five pieces would repeat 24 of 56
-    monkeypatch.setattr("sciuq_runner.target.density.REPEATED", 0.5)
-    pieces = target.pieces(2)
+    monkeypatch.setattr("sciuq_runner.target.batches.PIECE_ROWS", 20)
+    monkeypatch.setattr("sciuq_runner.target.batches.PIECE_POINTS", 10)
+    assert [index.shape for index in target.batches.pieces(2)] == [(2, 25), (2, 3)]  # five pieces would repeat 24 of 56
+    monkeypatch.setattr("sciuq_runner.target.batches.REPEATED_SHARE", 0.5)
+    pieces = target.batches.pieces(2)
     assert [index.shape for index in pieces] == [(5, 10), (5, 6)]
-    batches = [target.as_batch(row) for row in zip(*pieces, strict=True)]
+    batches = [target.batches.unpack(row) for row in zip(*pieces, strict=True)]
     mean = torch.stack([target.log_likelihood(theta, batch) for batch in batches]).mean(0)
     torch.testing.assert_close(mean, target.log_likelihood(theta))
 

@@ -62,7 +62,7 @@ def test_readings_are_those_of_the_paper(clean):
     for data in clean.values():
         assert data.train.x[[0, -1], 0].tolist() == [-1, 1]
         assert data.calibration.y.shape == (len(data.train.x), 50)
-        assert data.calibration.n_units == 50
+        assert data.calibration.n_residuals == 50
     assert clean["u"].sensed is None
     assert clean["f"].sensed.y.shape == (13, 500)
 

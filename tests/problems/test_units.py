@@ -12,10 +12,11 @@ import torch
 import yaml
 from sciuq_runner.problems.user_units import advice_on_units
 
-from sciuq_runner.config.build import refuse_model
 from sciuq_runner.errors import ConfigError
+from sciuq_runner.methods.compatibility import refuse_combination
 from sciuq_runner.methods.dens import Objective
 from sciuq_runner.methods.gp import GP
+from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
 from sciuq_runner.networks import MLP
@@ -185,7 +186,7 @@ def test_a_model_without_units_is_refused(tmp_path):
     with pytest.raises(
         ConfigError, match=r"model: GPPIGAN knows no units .* leave out problem.units, or use model=bnn"
     ):
-        refuse_model(problem(tmp_path, in_si(0.1)), GPPIGAN(process="u"))
+        refuse_combination(problem(tmp_path, in_si(0.1)), GPPIGAN(process="u"), HMC())
 
 
 def test_numbers_far_from_one_are_answered_with_units_that_help(tmp_path):

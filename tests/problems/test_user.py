@@ -31,7 +31,7 @@ from sciuq_runner.methods.sgld import SGLD
 from sciuq_runner.methods.swag import SWAG
 from sciuq_runner.models.bnn import BNN
 from sciuq_runner.models.gp_pi_gan import GPPIGAN
-from sciuq_runner.physics.problem import Problem, Readings
+from sciuq_runner.physics.problem import Observations, Problem
 from sciuq_runner.schema import build
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
@@ -48,9 +48,9 @@ def example(name: str) -> UserProblem:
 # Twins
 
 
-def columns(names: str, readings: Readings) -> dict[str, np.ndarray]:
-    """Readings that are listed once for each of their copies, once."""
-    n = len(readings) // readings.copies
+def columns(names: str, readings: Observations) -> dict[str, np.ndarray]:
+    """Observations that are listed once for each of their copies, once."""
+    n = readings.count
     return dict(zip(names.split(), [*readings.x[:n].T, readings.y[:n, 0]], strict=True))
 
 
@@ -129,7 +129,7 @@ def test_a_yaml_twin_has_the_same_log_density_and_gradient(name, tmp_path):
     theirs = problem(tmp_path, yaml.safe_load((tmp_path / "mine.yaml").read_text()))
     targets = [target_of(ours), target_of(theirs)]
     assert targets[0].size == targets[1].size
-    assert targets[0].n_readings == targets[1].n_readings
+    assert targets[0].n_observations == targets[1].n_observations
     theta = 0.5 * torch.randn(3, targets[0].size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = []
     for target in targets:
@@ -184,7 +184,7 @@ def test_the_same_generator_gives_the_same_data(base, tmp_path):
             np.testing.assert_array_equal(getattr(first[name], part).y, getattr(again[name], part).y)
 
 
-def rows(readings: Readings) -> set[tuple[float, ...]]:
+def rows(readings: Observations) -> set[tuple[float, ...]]:
     return {tuple(row) for row in np.concatenate([readings.x, readings.y], axis=1).tolist()}
 
 
@@ -208,13 +208,14 @@ def test_a_reading_that_holds_at_several_points_is_one(base, tmp_path):
     node["hold_out"] = {"calibration": 2, "validation": 1}
     data = problem(tmp_path, node).dataset(np.random.default_rng(0))["f"]
     assert (len(data.train), data.train.copies, data.train.drift) == (15, 3, 0.2)
-    assert (len(data.calibration), data.calibration.copies, len(data.validation)) == (2, 1, 1)
+    assert data.train.count == 5
+    assert (len(data.calibration), data.calibration.count, len(data.validation)) == (2, 2, 1)
     sides = [set(part.y[:, 0]) for part in (data.train, data.calibration, data.validation)]
     assert sorted(value for side in sides for value in side) == list(range(8))
     assert set(data.calibration.x[:, 0]) <= {0, 0.5, 1}
     conditions = changed(base, {"observed.left": {"value": 0, "points": 5, "repeat": {"x": [-1, 1]}, "noise": "exact"}})
     left = problem(tmp_path, conditions).dataset(np.random.default_rng(0))["left"]
-    assert (len(left.train), left.train.copies) == (10, 1)
+    assert (len(left.train), left.train.count) == (10, 10)
 
 
 def test_test_readings_and_conditions_at_one_point(base, tmp_path):
@@ -451,7 +452,7 @@ def test_a_finished_run_predicts_without_its_file(cli, tmp_path):
     write(tmp_path, "t,x\n0.5,0.5\n1,0.25\n", "points.csv")
     for quantity in ("u", "heat"):
         command = [
-            "from sciuq_runner.cli.tools import predict; predict()",
+            "from sciuq_runner.cli.predict import main; main()",
             str(folder),
             "points.csv",
             "--quantity",

@@ -13,13 +13,14 @@ import torch
 from sciuq_runner.problems.operator import INPUT, OUTPUT, UserOperator
 from torch import Generator, Tensor
 
-from sciuq_runner.cli import tools
+from sciuq_runner.cli import predict
 from sciuq_runner.cli.run import main
 from sciuq_runner.config.build import assemble, prepare
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.evaluation.results import read_results
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.evaluation.result_files import read_results
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
 from sciuq_runner.models.base import Prior
 from sciuq_runner.models.operators import OperatorModel
 from sciuq_runner.predict.emulator import Emulator
@@ -103,7 +104,6 @@ def test_units_are_those_of_the_functions_that_train(tmp_path):
     train = made.dataset(np.random.default_rng(0))[OUTPUT].train
     units = made.transforms()
     assert (units[INPUT].log, units[OUTPUT].log) == (True, False)
-    assert train.inputs is not None
     np.testing.assert_allclose(units[INPUT].centre, np.log(train.inputs).mean(0))
     np.testing.assert_allclose(units[OUTPUT].scale[1:], train.y.std(1)[1:])
     assert made.noise[OUTPUT].kind == "exact"
@@ -197,7 +197,7 @@ def test_new_functions_are_predicted_without_the_data(finished, tmp_path, monkey
     }.items():
         save(tmp_path / name, **content)
         with pytest.raises(SystemExit) as ended:
-            tools.predict([str(run), name, "-o", "out.csv"])
+            predict.main([str(run), name, "-o", "out.csv"])
         assert not ended.value.code
         tables.append(pd.read_csv("out.csv"))
     for table in tables:
@@ -212,7 +212,9 @@ def brief(folder: Path, *settings: str) -> dict[str, Any]:
     run = assemble(settings_of(*settings))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sciuq_runner.evaluation.plots.draw_all", lambda *_: [])
-        return execute(run, folder, Loop(), {"problem": "operator", "method": "dens", "model": "deeponet"}).metrics
+        return execute(
+            run, *prepare(run), folder, Loop(), {"problem": "operator", "method": "dens", "model": "deeponet"}
+        ).metrics
 
 
 @pytest.fixture
@@ -230,7 +232,7 @@ def test_positive_functions_are_learned_by_their_logarithm(logarithmic, tmp_path
     assert np.isfinite(list(found["u"]["id"].values())).all()
     save(tmp_path / "wrong.npz", inputs=-np.ones((1, 12)))
     with pytest.raises(SystemExit) as ended:
-        tools.predict([str(tmp_path / "run"), str(tmp_path / "wrong.npz")])
+        predict.main([str(tmp_path / "run"), str(tmp_path / "wrong.npz")])
     assert ended.value.code == 2  # there is no logarithm of these
     emulator, steep = Emulator(tmp_path / "run" / "model"), np.exp(5 * np.resize([1.0, -1.0], (1, 6)))
     between = emulator.functions(steep, SENSORS[::2] + 0.04)
@@ -287,7 +289,7 @@ def test_intervals_hold_values_with_their_noise(tmp_path, monkeypatch):
     made = replace(made, model=LinearOperator(), method=Known(), config=config)
     monkeypatch.setattr("sciuq_runner.evaluation.plots.draw_all", lambda *_: [])
     choices = {"problem": "operator", "method": "known"}
-    found = execute(made, tmp_path / "run", Loop(), choices)
+    found = execute(made, *prepare(made), tmp_path / "run", Loop(), choices)
     # 3600 values, and units that a thousand functions tell to three in a hundred: coverages err by less than 0.02
     for split in ("id", "cal_var_id", "cal_conformal_id"):
         assert found.metrics["u"][split]["coverage"] == pytest.approx(0.95, abs=0.02), split
@@ -295,9 +297,8 @@ def test_intervals_hold_values_with_their_noise(tmp_path, monkeypatch):
     assert read_results(tmp_path / "run")["u"].standards["var"].std == pytest.approx(1, abs=0.05)
     assert found.headline == pytest.approx(0.5 * np.log(2 * np.pi * 0.75**2) + 0.5, abs=0.1)
 
-    monkeypatch.setenv("SCIUQ_TRUST", __name__)
     new = rng.standard_normal((300, 12))
-    table = Emulator(tmp_path / "run" / "model").operate(new)
+    table = Emulator(tmp_path / "run" / "model", [__name__]).operate(new)
     read = (new + 0.75 * rng.standard_normal(new.shape)).ravel()
     assert np.mean((table["lower"] < read) & (read < table["upper"])) == pytest.approx(0.95, abs=0.02)
 

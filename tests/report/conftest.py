@@ -15,8 +15,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 from PIL import Image
 
-from sciuq_runner.report.runs import Run
-from sciuq_runner.tracking.flat import flatten_metrics, flatten_params
+from sciuq_runner.report.recorded_runs import RecordedRun
+from sciuq_runner.tracking.flat_keys import flatten_metrics, flatten_params
 from tests.conftest import environment
 
 METHODS = {"gp": 0.21, "dens": 0.24, "hmc": 0.22, "mfvi": 0.30}
@@ -133,9 +133,9 @@ def report(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def run(method: str = "hmc", seed: int = 0, **changes: Any) -> Run:
+def run(method: str = "hmc", seed: int = 0, **changes: Any) -> RecordedRun:
     """A finished run."""
     content = results(method, seed, **changes)
     config = dict(content["config"])
     params = {key: str(value) for key, value in flatten_params(config, config.pop("choices")).items()}
-    return Run(f"{method} {seed}", "FINISHED", params, flatten_metrics(content), time.time(), dict)
+    return RecordedRun(f"{method} {seed}", "FINISHED", params, flatten_metrics(content), time.time(), dict)

@@ -53,6 +53,7 @@ MISTAKES = {
 def test_mistakes_end_in_one_sentence_and_leave_nothing(store, tmp_path, monkeypatch, capsys, arguments, sentence):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     leave_folder(tmp_path / "good", results("hmc", 0))
     for name in ("hollow", "torn", "alien", "died", "taken/report.md"):
         (tmp_path / name).mkdir(parents=True)

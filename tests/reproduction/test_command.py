@@ -8,27 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from sciuq_runner import layout, reproduction
+from sciuq_runner import layout
 from sciuq_runner.cli.reproduce import main, parse
 from sciuq_runner.config.configuration_hash import TAG
 from sciuq_runner.locks import alone
-from sciuq_runner.reproduction.costs import START, expected, guess, measured, spoken, steps
-from sciuq_runner.reproduction.jobs import Job, jobs, jobs_of, presets
-from sciuq_runner.reproduction.kept import kept_runs
-from sciuq_runner.reproduction.steps import Step, group_of, plan, task_of
+from sciuq_runner.reproduction import job_processes
+from sciuq_runner.reproduction.job_costs import START, expected, guess, measured, spoken, steps
+from sciuq_runner.reproduction.job_plan import Step, group_of, plan, recorded, task_of
+from sciuq_runner.reproduction.kept_runs import kept_runs
+from sciuq_runner.reproduction.left_jobs import REPRODUCTION_LOCK
+from sciuq_runner.reproduction.paper_jobs import Job, jobs, jobs_of, presets
 from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import environment
-from tests.reproduction.conftest import fake_run
+from tests.reproduction.conftest import FIDELITY, fake_run
 
 FORWARD = ["forward_n15", "--fidelity", "smoke"]
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working folder without a tracking server."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return tmp_path
 
 
 def call(*arguments: str) -> int:
@@ -53,41 +47,41 @@ def test_list_shows_every_name(here, capsys):
     assert not list(here.iterdir())
 
 
-def test_a_dry_run_says_what_is_done_and_what_is_left_and_runs_nothing(here, capsys, monkeypatch):
-    monkeypatch.setattr(reproduction, "perform", lambda *_: pytest.fail("nothing should run"))
-    known = {"quick": {"function_known method=hmc": 30.0}}
-    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: known)
-    first, second = jobs_of("forward_n15", "smoke")
-    leave_run(here, first, 0, "FINISHED")
-    leave_run(here, first, 1, "FAILED")
-    assert call(*FORWARD, "--seeds", "2", "--dry-run") == 0
+def test_a_dry_run_says_what_is_done_and_what_is_left_and_runs_nothing(here_with_database, capsys, monkeypatch):
+    monkeypatch.setattr(job_processes, "run_tasks", lambda *_: pytest.fail("nothing should run"))
+    known = {FIDELITY: {"function_known method=hmc": 30.0}}
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: known)
+    first, second = jobs_of("forward_n15", FIDELITY)
+    leave_run(here_with_database, first, 0, "FINISHED")
+    leave_run(here_with_database, first, 1, "FAILED")
+    assert call("forward_n15", "--fidelity", FIDELITY, "--seeds", "2", "--dry-run") == 0
     said = capsys.readouterr().out
     assert f"{first.name} seed=0: done" in said
     assert f"{first.name} seed=1: " in said
     assert f"{second.name} seed=0: " in said
-    assert "4 runs at smoke fidelity, 1 done, 3 to do: about " in said
+    assert "4 runs at paper fidelity, 1 done, 3 to do: about " in said
     assert "in which the time of 3 is a guess from others like them." in said
 
 
-def test_what_was_run_is_not_run_again_and_failures_are_listed_at_the_end(here, capsys, monkeypatch):
+def test_what_was_run_is_not_run_again_and_failures_are_listed_at_the_end(here_with_database, capsys, monkeypatch):
     first, second = jobs_of("forward_n15", "smoke")
-    leave_run(here, first, 0, "FINISHED")
+    leave_run(here_with_database, first, 0, "FINISHED")
     seen: list[list[str]] = []
 
-    def work(tasks, n_jobs, report, logs, warm):
+    def run_tasks(tasks, n_jobs, report, logs, warm):
         for task in tasks:
             seen.append(task.arguments)
             task.status, task.message = 2, "the reason"
             report(task)
         return True
 
-    monkeypatch.setattr("sciuq_runner.reproduction.processes.work", work)
+    monkeypatch.setattr(job_processes, "run_tasks", run_tasks)
     assert call(*FORWARD, "--jobs", "2") == 1
     assert seen == [[*second.arguments(0), "threads=1"]]
     said = capsys.readouterr().out
     assert "[1/1] forward_n15 model=gp_pi_gan seed=0: FAILED: the reason" in said
     assert "1 of 1 runs failed:" in said
-    leave_run(here, second, 0, "FINISHED")
+    leave_run(here_with_database, second, 0, "FINISHED")
     assert call(*FORWARD) == 0
     assert "2 runs at smoke fidelity, 2 done, 0 to do" in capsys.readouterr().out
 
@@ -122,26 +116,27 @@ def test_a_run_that_has_not_ended_goes_on_unless_a_process_is_at_work_on_it(tmp_
 
 def test_jobs_without_their_device_are_left_out(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    steps = plan(jobs_of("cost_gpu", "smoke"), 1, [])
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {})
+    steps = plan(jobs_of("cost_gpu", FIDELITY), 1, [])
     assert {step.refusal for step in steps} == {"there is no cuda here"}
 
 
 def test_runs_that_share_what_is_trained_before_are_one_group():
-    noisy = {group_of(job) for job in jobs_of("darcy_noisy", "smoke")}
+    noisy = {group_of(job) for job in jobs_of("darcy_noisy", FIDELITY)}
     assert len(noisy) == 1
     assert noisy != {""}
-    assert {group_of(job) for job in jobs_of("darcy_ood", "smoke")} not in ({""}, noisy)
-    assert {group_of(job) for job in jobs_of("forward_n15", "smoke")} == {""}
-    assert [bool(group_of(job)) for job in jobs_of("mixed_pde_standard", "smoke")] == [False] * 4 + [True]
+    assert {group_of(job) for job in jobs_of("darcy_ood", FIDELITY)} not in ({""}, noisy)
+    assert {group_of(job) for job in jobs_of("forward_n15", FIDELITY)} == {""}
+    assert [bool(group_of(job)) for job in jobs_of("mixed_pde_standard", FIDELITY)] == [False] * 4 + [True]
 
 
 def test_expected_times_come_from_runs_else_from_measured_ones_else_by_the_number_of_steps(monkeypatch):
     job = jobs_of("forward_n15", "smoke")[0]
-    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: {})
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {})
     assert expected(job, []) is None
     runs = [fake_run(job, seed, {"cost/total_s": seconds}) for seed, seconds in enumerate((1.0, 3.0))]
     assert expected(job, runs) == START + 2.0
-    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: {"smoke": {job.name: 30.0}})
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {"smoke": {job.name: 30.0}})
     assert expected(job, []) == 30.0
     quick = jobs_of("forward_n15", "quick")[0]
     ratio = steps(quick.config) / steps(job.config)
@@ -164,7 +159,7 @@ def test_a_job_of_unknown_time_is_guessed_by_those_most_like_it_and_waits_its_tu
         "function_known method=mfvi": 41.0,
         "forward_n15 model=bnn": 30.0,
     }
-    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: {"smoke": known})
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {"smoke": known})
     names = [
         "function_known",
         "epistemic_growth",
@@ -173,6 +168,8 @@ def test_a_job_of_unknown_time_is_guessed_by_those_most_like_it_and_waits_its_tu
         "mixed_pde_additional",
         "spde_clean",
     ]
+    others = ["forward_n6", "spde_noisy"]
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.presets", lambda: [*names, *others])
     steps = plan(jobs(names, "smoke"), 1, [])
     times = {step.job.name: (step.seconds, step.guessed) for step in steps}
     assert times["function_known method=hmc"] == (61.0, False)
@@ -184,7 +181,8 @@ def test_a_job_of_unknown_time_is_guessed_by_those_most_like_it_and_waits_its_tu
     assert times["spde_clean model=nnpc"] == (41.0, True)  # any
     assert [step.seconds for step in steps] == sorted(step.seconds for step in steps)
     assert steps[0].job.name == "function_known method=gp"
-    assert call("forward_n15", "forward_n6", "--fidelity", "smoke", "--jobs", "1", "--dry-run") == 0
+    one = ("--seeds", "1", "--dry-run")
+    assert call("forward_n15", "forward_n6", "--fidelity", "smoke", *one, "--jobs", "1") == 0
     said = capsys.readouterr().out
     assert "forward_n15 model=bnn seed=0: about 30 s\n" in said
     assert "forward_n6 model=bnn seed=0: about 30 s, a guess\n" in said
@@ -192,7 +190,7 @@ def test_a_job_of_unknown_time_is_guessed_by_those_most_like_it_and_waits_its_tu
     (alone,) = [step for step in plan(jobs(["spde_noisy"], "smoke"), 1, []) if step.job.name.endswith("nnpc")]
     assert (alone.seconds, alone.guessed) == (41.0, True)  # where its own preset has none, of any other
     known.clear()
-    assert call("forward_n15", "--fidelity", "smoke", "--dry-run") == 0
+    assert call("forward_n15", "--fidelity", "smoke", *one) == 0
     assert "2 runs at smoke fidelity, 0 done, 2 to do: time unknown." in capsys.readouterr().out
 
 
@@ -207,7 +205,7 @@ def test_at_paper_fidelity_every_preset_has_its_own_seeds():
 
 
 def test_measured_times_are_of_jobs_that_there_are():
-    names = {job.name for preset in presets() for job in jobs_of(preset, "smoke")}
+    names = {job.name for preset in presets() for job in jobs_of(preset, FIDELITY)}
     for times in measured().values():
         assert set(times) <= names
 
@@ -237,10 +235,10 @@ def test_mistakes_end_in_one_sentence_and_leave_nothing(here, capsys, arguments,
     assert not list(here.iterdir())
 
 
-def test_two_at_once_in_a_folder_are_refused(here, capsys):
+def test_two_at_once_in_a_folder_are_refused(here_with_database, capsys):
     from filelock import FileLock
 
-    with FileLock(here / reproduction.LOCK):
+    with FileLock(here_with_database / REPRODUCTION_LOCK):
         assert call(*FORWARD) == 2
     assert "another sciuq-reproduce is at work" in capsys.readouterr().err
 
@@ -254,8 +252,8 @@ def test_a_store_that_cannot_be_read_is_a_sentence(here, capsys, monkeypatch):
     assert "secret" not in said
 
 
-def test_a_stop_is_said_and_has_its_status(here, capsys, monkeypatch):
-    monkeypatch.setattr("sciuq_runner.reproduction.processes.work", lambda *_: False)
+def test_a_stop_is_said_and_has_its_status(here_with_database, capsys, monkeypatch):
+    monkeypatch.setattr(job_processes, "run_tasks", lambda *_: False)
     assert call(*FORWARD) == 130
     assert "The same command goes on from here." in capsys.readouterr().out
 
@@ -263,7 +261,7 @@ def test_a_stop_is_said_and_has_its_status(here, capsys, monkeypatch):
 @pytest.mark.cli
 def test_a_real_job_runs_once_is_known_the_next_time_and_stays_in_a_folder_of_its_own(here, capsys, monkeypatch):
     (cheapest,) = [job for job in jobs_of("function_unknown", "smoke") if job.choices == ("method=la",)]
-    monkeypatch.setattr("sciuq_runner.reproduction.jobs.jobs", lambda names, fidelity: [cheapest])
+    monkeypatch.setattr("sciuq_runner.reproduction.paper_jobs.jobs", lambda names, fidelity: [cheapest])
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     command = ("function_unknown", "--fidelity", "smoke", "--jobs", "1", "--keep", "kept")
@@ -279,7 +277,7 @@ def test_a_real_job_runs_once_is_known_the_next_time_and_stays_in_a_folder_of_it
 
     (kept,) = kept_runs(here / "kept")
     assert Path(kept.folder) == here / "kept" / "smoke" / "function_unknown_la" / "0"
-    (original,) = reproduction.recorded()
+    (original,) = recorded()
     assert kept.metrics == original.metrics
     assert kept.tags["git_commit"] == original.tags["git_commit"]
     assert kept.started == pytest.approx(original.started, abs=1e-3)

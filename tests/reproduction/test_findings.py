@@ -7,12 +7,12 @@ from typing import TypeVar
 
 import pytest
 
-from sciuq_runner.report.runs import Run
+from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.reproduction.evidence import Evidence, NotEnough
 from sciuq_runner.reproduction.findings import judge
-from sciuq_runner.reproduction.jobs import Job, jobs_of
-from sciuq_runner.reproduction.statements import FINDINGS, outcome
-from tests.reproduction.conftest import fake_run
+from sciuq_runner.reproduction.paper_jobs import Job, jobs_of
+from sciuq_runner.reproduction.paper_statements import FINDINGS, outcome
+from tests.reproduction.conftest import FIDELITY, fake_run
 
 T = TypeVar("T")
 Value = Callable[[frozenset[str], str], float]
@@ -246,7 +246,7 @@ def test_every_finding_is_tested_and_without_runs_none_is_decided():
 
 def test_names_of_jobs_and_metrics_in_findings_are_those_of_the_presets(as_in_the_paper):
     """A name that no preset has would be an error, not a lack of runs."""
-    found = judge(Evidence(as_in_the_paper, "smoke"))
+    found = judge(Evidence(as_in_the_paper, FIDELITY))
     assert len(found) == len(FINDINGS)
     assert "confirmed" in {item.answer for item in found}
 
@@ -255,7 +255,7 @@ def test_jobs_are_compared_on_the_seeds_that_all_of_them_have():
     """Seed 2 is a draw that is easy for whoever has it; and what two jobs do not share decides nothing."""
     jobs = {job.choices[0].partition("=")[2]: job for job in jobs_of("forward_n15", "smoke")}
 
-    def runs(model: str, errors: dict[int, float]) -> list[Run]:
+    def runs(model: str, errors: dict[int, float]) -> list[RecordedRun]:
         return [fake_run(jobs[model], seed, {"u/id/rl2e": error}) for seed, error in errors.items()]
 
     networks = runs("bnn", {0: 2.0, 1: 2.0, 2: 0.1, 3: 0.1})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciuq_runner.errors import ConfigError
-from sciuq_runner.physics.expressions import parse
+from sciuq_runner.physics.expression_parser import parse
 
 
 @pytest.mark.parametrize(

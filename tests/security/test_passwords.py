@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from sciuq_runner.config.compose import compose, plain, register_resolvers
 from sciuq_runner.config.uris import hide_password, take_credentials, with_credentials, without_credentials
-from sciuq_runner.tracking.failures import complaint
+from sciuq_runner.tracking.store_failures import complaint
 from sciuq_runner.tracking.tracker import Tracker
 from tests.conftest import Inside
 

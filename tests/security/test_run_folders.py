@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from sciuq_runner import files
+from sciuq_runner.cli.calibrate import main as calibrate
+from sciuq_runner.cli.plot import main as plot
+from sciuq_runner.cli.predict import main as predict
 from sciuq_runner.cli.report import main as report
 from sciuq_runner.cli.sync import main as sync
-from sciuq_runner.cli.tools import calibrate, plot, predict
 from sciuq_runner.models.pretraining import Store
 from sciuq_runner.runs.resume import Origin
 from sciuq_runner.sweeps.plan import Plan, Planned

@@ -10,7 +10,9 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["sciuq_runner.physics.expressions"]):
-    from sciuq_runner.physics.expressions import FUNCTIONS, check_names, parse
+    from sciuq_runner.physics.expression_names import check_names
+    from sciuq_runner.physics.expression_parser import parse
+    from sciuq_runner.physics.expressions import FUNCTIONS
 
 import torch
 

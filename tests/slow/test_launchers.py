@@ -23,7 +23,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from threadpoolctl import threadpool_info
-from sciuq_runner.methods.base import Method, Posterior
+from sciuq_runner.methods.base import Method
+from sciuq_runner.methods.posterior import Posterior
 
 
 @dataclass(frozen=True)

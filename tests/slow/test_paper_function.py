@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from sciuq_runner.evaluation.results import read_results
+from sciuq_runner.evaluation.result_files import read_results
 from tests.conftest import read_metrics, run_folders
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sciuq_runner.physics.data_cache import VARIABLE
+from sciuq_runner.physics.data_cache import CACHE_VARIABLE
 from tests.conftest import environment, program, read_metrics, run_folders
 
 pytestmark = pytest.mark.slow
@@ -97,7 +97,7 @@ def test_memory_is_bounded(ensembles, fields):
 def test_the_first_example_takes_minutes_from_nothing(tmp_path):
     """With defaults: data, training and everything after it."""
     started = time.monotonic()
-    (run,) = finish(tmp_path, "problem=darcy", "method=dens", timeout=900, **{VARIABLE: str(tmp_path / "cache")})
+    (run,) = finish(tmp_path, "problem=darcy", "method=dens", timeout=900, **{CACHE_VARIABLE: str(tmp_path / "cache")})
     assert time.monotonic() - started < 240
     assert run["u"]["id"]["rl2e"] < 0.09
     assert 0 < run["u"]["ood"]["rl2e"] < 1
