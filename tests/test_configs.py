@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
 from sciuq_runner.cli import help as help_text
 from sciuq_runner.config.build import RunSetup, assemble
-from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.sweeps.request import read_sweep
 
-register_resolvers()
 CONF = Path(__file__).parent.parent / "conf"
 FIDELITIES = ("smoke", "quick", "paper")
 NEEDED = {"problem=operator": ["problem.data=pairs.npz", "problem.coordinates=[x]"]}
@@ -71,12 +71,27 @@ def test_experiments_expand():
             assemble(plain(compose(job, None)))
 
 
-def test_help_lists_every_choice_with_a_line():
+NOT_CHOSEN = {"hydra", "tuned", "__pycache__"}
+"""Folders whose files come by themselves."""
+
+
+def test_help_lists_every_group_and_choice_with_its_line():
     shown = help_text.text()
-    for group in help_text.GROUPS:
-        assert f"{group}=" in shown
-        for name in names(group):
-            line = dict(help_text.options(group, None))[name]
-            assert line, f"conf/{group}/{name}.yaml should start with a comment that describes it"
-            assert line in shown
+    groups = {path.name for path in CONF.iterdir() if path.is_dir()} - NOT_CHOSEN
+    assert [line for line in shown.splitlines() if line.rstrip("=") in groups] == [f"{g}=" for g in help_text.GROUPS]
+    assert set(help_text.GROUPS) == groups
+    for group in groups:
+        for path in (CONF / group).glob("*.yaml"):
+            first = next(line for line in path.read_text().splitlines() if "@package" not in line)
+            assert first.startswith("# "), f"{path} should start with a comment that describes it"
+            assert re.search(rf"^  {path.stem} +{re.escape(first[2:])}$", shown, re.MULTILINE), path
     assert shown.count("sciuq-run problem=function") + shown.count("sciuq-run -m") >= 3
+
+
+def test_the_line_of_a_file_can_be_read_alone():
+    for path in CONF.rglob("*.yaml"):
+        lines = [line for line in path.read_text().splitlines() if line.startswith("# ") and "@package" not in line]
+        if path.parent != CONF and "tuned" not in path.parts:
+            assert len(lines[0]) <= 120
+            assert re.match("# [A-Z0-9]", lines[0]), path
+            assert not re.search(r"\b(the same|readings?|places?)\b", lines[0], re.IGNORECASE), path

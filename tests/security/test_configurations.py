@@ -73,7 +73,7 @@ BAD_CONFIGS = {
     "experiment/attribute_of_hydra": everywhere(
         "hydra: {callbacks: {bad: {_target_: hydra._internal.utils.os.mkdir, path: ATTACKED}}}"
     ),
-    "experiment/elsewhere": everywhere(f"hydra: {{callbacks: {{bad: '${{architecture}}'}}}}\narchitecture: {CALL}"),
+    "experiment/elsewhere": everywhere(f"hydra: {{callbacks: {{bad: '${{experiment}}'}}}}\nexperiment: {CALL}"),
     "experiment/chosen": everywhere(f"hydra: {{callbacks: {{bad: '${{at:{{smoke: {CALL}}}}}'}}}}"),
     "experiment/later": everywhere(f"hydra: {{callbacks: {{bad: '${{pick:${{hydra.job.num}},{{else: {CALL}}}}}'}}}}"),
     "experiment/path": everywhere("hydra: {job: {env_set: {PATH: mine}}}"),
