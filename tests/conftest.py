@@ -172,7 +172,7 @@ def sentence(snapshot: Any, tmp_path: Path) -> Callable[[str], None]:
     this machine and of this day have names there."""
 
     def compare(text: str) -> None:
-        assert text.replace(str(tmp_path), "FOLDER").replace(str(ROOT), "PROJECT") == snapshot
+        assert text.strip().replace(str(tmp_path), "FOLDER").replace(str(ROOT), "PROJECT") == snapshot
 
     return compare
 
