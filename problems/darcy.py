@@ -75,7 +75,7 @@ class Darcy(Problem):
     n_terms: Count = 100
     length: Positive = 0.25
     n_pairs: Annotated[int, Ge(2)] = 1000
-    mirror: bool = False
+    mirror: bool = True
     data_seed: Annotated[int, Ge(0)] = 0
     target: Literal["u", "log_u"] = "u"
     standardise: Literal["pointwise", "shared"] = "pointwise"

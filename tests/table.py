@@ -110,7 +110,7 @@ class Row:
 
 
 STEPS = {"n_steps": 4000, "learning_rate": 0.01}
-CHAIN = {"n_chains": 8, "n_burn": 400, "n_samples": 8000}
+CHAIN = {"n_chains": 8, "n_burn": 400, "n_samples": 8000, "thin": 1}
 CYCLES = {"n_chains": 16, "n_burn": 500, "n_steps": 8000, "n_samples": 16_000, "batch_size": None, "n_cycles": 1}
 NOISY_CYCLES = {"n_chains": 8, "n_steps": 2000, "n_samples": 400, "batch_size": 40, "n_cycles": 2}
 SHORT = {"n_chains": 2, "n_burn": 10, "n_samples": 20}
@@ -125,6 +125,7 @@ ROWS: dict[str, Row] = {
         nonlinear={
             "n_burn": 200,
             "n_samples": 400,
+            "thin": 1,
             "n_leapfrog": 20,
             "target_accept": 0.8,
             "step_size": 0.01,
@@ -145,15 +146,6 @@ ROWS: dict[str, Row] = {
         tempered=nearly_exact(0.25),
         noisy={"n_samples": 4000},
         nonlinear={"n_chains": 8, "n_burn": 2000, "n_samples": 400, "thin": 20, "step_size": 1e-3},
-    ),
-    "ld adjusted": Row(
-        LD(n_chains=16, n_burn=500, n_samples=32_000, step_size=1e-2, adjusted=True),
-        exact_posterior,
-        {**SHORT, "adjusted": True},
-        tempered=exact_posterior,
-        cold={"n_samples": 16_000},
-        noisy={"n_samples": 8000},
-        nonlinear={"n_chains": 8, "n_burn": 2000, "n_samples": 400, "thin": 20, "step_size": 1e-3, "adjusted": True},
     ),
     "sgld": Row(
         SGLD(**CYCLES, step_size=2e-3, final_step_size=1e-3, sampled_share=0.9),

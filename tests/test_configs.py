@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
 from sciuq_runner.cli import help as help_text
 from sciuq_runner.config.build import RunSetup, assemble
-from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.sweeps.request import read_sweep
 
-register_resolvers()
 CONF = Path(__file__).parent.parent / "conf"
 FIDELITIES = ("smoke", "quick", "paper")
 NEEDED = {"problem=operator": ["problem.data=pairs.npz", "problem.coordinates=[x]"]}
@@ -27,6 +27,7 @@ def run_of(*choices: str) -> RunSetup:
     return assemble(plain(compose([*choices, *(item for name in choices for item in NEEDED.get(name, []))], None)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("group", ["problem", "model", "method", "calibration", "tracking", "detection"])
 def test_every_choice_composes_at_every_fidelity(group):
     for name in names(group):
@@ -34,9 +35,8 @@ def test_every_choice_composes_at_every_fidelity(group):
             run_of(f"{group}={name}", f"fidelity={fidelity}")
 
 
-@pytest.mark.parametrize(
-    "fidelity", [name if name == "paper" else pytest.param(name, marks=pytest.mark.slow) for name in FIDELITIES]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_every_problem_composes_with_every_method(fidelity):
     for problem in names("problem"):
         for method in names("method"):
@@ -64,19 +64,34 @@ def test_hmc_at_paper_fidelity_has_the_numbers_of_the_paper():
     assert found == (0.1, 50, 2000, 1000, 0.6)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_experiments_expand():
     for name in names("experiment"):
         for job in read_sweep([f"experiment={name}", "fidelity=smoke"], None).jobs:
             assemble(plain(compose(job, None)))
 
 
-def test_help_lists_every_choice_with_a_line():
+NOT_CHOSEN = {"hydra", "tuned", "__pycache__"}
+"""Folders whose files come by themselves."""
+
+
+def test_help_lists_every_group_and_choice_with_its_line():
     shown = help_text.text()
-    for group in help_text.GROUPS:
-        assert f"{group}=" in shown
-        for name in names(group):
-            line = dict(help_text.options(group, None))[name]
-            assert line, f"conf/{group}/{name}.yaml should start with a comment that describes it"
-            assert line in shown
+    groups = {path.name for path in CONF.iterdir() if path.is_dir()} - NOT_CHOSEN
+    assert [line for line in shown.splitlines() if line.rstrip("=") in groups] == [f"{g}=" for g in help_text.GROUPS]
+    assert set(help_text.GROUPS) == groups
+    for group in groups:
+        for path in (CONF / group).glob("*.yaml"):
+            first = next(line for line in path.read_text().splitlines() if "@package" not in line)
+            assert first.startswith("# "), f"{path} should start with a comment that describes it"
+            assert re.search(rf"^  {path.stem} +{re.escape(first[2:])}$", shown, re.MULTILINE), path
     assert shown.count("sciuq-run problem=function") + shown.count("sciuq-run -m") >= 3
+
+
+def test_the_line_of_a_file_can_be_read_alone():
+    for path in CONF.rglob("*.yaml"):
+        lines = [line for line in path.read_text().splitlines() if line.startswith("# ") and "@package" not in line]
+        if path.parent != CONF and "tuned" not in path.parts:
+            assert len(lines[0]) <= 120
+            assert re.match("# [A-Z0-9]", lines[0]), path
+            assert not re.search(r"\b(the same|readings?|places?)\b", lines[0], re.IGNORECASE), path

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.files import read_tensors
 from sciuq_runner.physics.data_files import digests
@@ -111,6 +112,12 @@ def test_a_run_whose_data_changed_is_refused(tmp_path):
     assert str(caught.value) == expected
     data[1].unlink()  # whoever reads it says so
     assert restart_arguments(str(folder), [])[0] == "seed=3"
+
+
+def test_a_run_of_a_preset_of_an_earlier_version_names_its_group_as_it_is_called_now(tmp_path):
+    Origin(["experiment=paper/mixed_pde_standard", "technique=hmc_fp", "seed=3"]).write(tmp_path)
+    arguments = restart_arguments(str(tmp_path), [])
+    assert plain(compose(arguments, None))["model"]["_target_"].endswith("GANFP")
 
 
 @pytest.mark.slow

@@ -9,14 +9,14 @@ GROUPS = (
     "model",
     "method",
     "calibration",
+    "detection",
     "fidelity",
     "tracking",
-    "technique",
-    "architecture",
     "experiment",
     "sweep",
     "search",
 )
+"""In the order of the pipeline: every folder of ``conf`` but those that nobody chooses from."""
 
 EXAMPLES = """\
 Examples:
@@ -33,7 +33,7 @@ Settings (key=value; --cfg job shows them all):
 
 Options:
   -m, --multirun       run every combination of comma-separated values
-  --cfg job            print the composed configuration and stop
+  --cfg job            print the composed configuration with resolved values and stop
   --info               print how the configuration was composed
   --config-dir DIR     a folder with your own problem/, method/, ... files
   --shell-completion   tab completion: see sciuq-run --hydra-help
@@ -43,7 +43,7 @@ Options:
 
 def text(config_dir: str | None = None) -> str:
     """The whole help text."""
-    parts = ["sciuq-run: a field with its uncertainty, from an equation and a few noisy readings.\n"]
+    parts = ["sciuq-run: a field with its uncertainty, from an equation and a few noisy observations.\n"]
     parts.append("Usage: sciuq-run [OPTIONS] [group=choice] [key=value] ...\n")
     for group in GROUPS:
         entries = dict(options(group, config_dir))

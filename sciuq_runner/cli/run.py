@@ -8,11 +8,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from sciuq_runner.cli.common import conclude
 from sciuq_runner.config.environment import TRUST_VARIABLE, trusted
 from sciuq_runner.errors import FAILED, INTERRUPTED, OK, ConfigError, RunError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -42,8 +45,8 @@ def _early(arguments: list[str]) -> argparse.Namespace:
 
 def run(arguments: list[str]) -> int:
     """Check the command line, and do what it says; returns the exit status."""
-    from sciuq_runner.config.compose import register_resolvers
     from sciuq_runner.config.problem_files import adopt_files
+    from sciuq_runner.config.resolvers import register_resolvers
     from sciuq_runner.config.uris import take_credentials
 
     register_resolvers()
@@ -55,7 +58,12 @@ def run(arguments: list[str]) -> int:
     if parsed.hydra_help or parsed.shell_completion:
         show_by_hydra(arguments)
         return OK
-    if parsed.cfg or parsed.info:
+    if parsed.cfg:
+        from sciuq_runner.cli.show import shown
+
+        print(shown(check_composition(parsed), parsed.cfg, parsed.package), end="")
+        return OK
+    if parsed.info:
         check_composition(parsed)
         show_by_hydra(arguments)
         return OK
@@ -95,8 +103,8 @@ def run_many(parsed: argparse.Namespace) -> int:
     return run_sweep(request, check_jobs(request), stop_on_signal, print_sweep).exit_status()
 
 
-def check_composition(parsed: argparse.Namespace) -> None:
-    """Refuse mistakes in a configuration that is only to be shown."""
+def check_composition(parsed: argparse.Namespace) -> DictConfig:
+    """A configuration that is only to be shown, with Hydra's own part; refuses mistakes in it."""
     from sciuq_runner.config.compose import compose, plain, refuse_code
     from sciuq_runner.config.problem_files import refuse_bombs
 
@@ -104,6 +112,7 @@ def check_composition(parsed: argparse.Namespace) -> None:
     cfg = compose(parsed.overrides, parsed.config_dir, with_hydra=True)
     refuse_code(cfg, parsed.overrides)
     plain(cfg)
+    return cfg
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -155,7 +164,7 @@ def grant_trust(overrides: Sequence[str]) -> None:
 
 
 def show_by_hydra(arguments: list[str]) -> None:
-    """Let Hydra show its help, a configuration or the completion of a shell; nothing is run."""
+    """Let Hydra show its help, how a configuration came about, or the completion of a shell; nothing is run."""
     import hydra
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us, and become sentences here

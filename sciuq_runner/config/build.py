@@ -89,6 +89,9 @@ class RunSetup:
     detection: DetectionSettings
     settings: Settings
     config: Mapping[str, Any]
+    changed_terms: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # by tuned files, beside model and method
 
 
 def assemble(config: Mapping[str, Any]) -> RunSetup:

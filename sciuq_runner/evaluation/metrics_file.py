@@ -13,10 +13,14 @@ DEFAULT_MODEL = "bnn"  # goes without saying in titles and names
 STOPPED_EARLY = "interrupted"
 """The key that says whether the run was stopped early: its results are not those of all steps."""
 
+CHANGED_TERMS = "changed_terms"
+"""The key of the settings of the problem that have other values for this method or model than for others."""
+
 NOT_QUANTITIES = (
     *("noise", "parameters", "diagnostics", "pretraining", "baselines", "detection", "cost", "config"),
     "calibration_size",
     STOPPED_EARLY,
+    CHANGED_TERMS,
 )
 """What the file holds beside the quantities."""
 

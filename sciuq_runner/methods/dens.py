@@ -46,7 +46,7 @@ class DEns(Method):
     inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "adversarial")
 
     n_members: Count = 10
-    n_steps: Count = 20_000
+    n_steps: Count = 10_000
     learning_rate: Positive = 1e-3
     final_rate: Positive | None = None
     weight_decay: NonNegative | None = None

@@ -67,9 +67,9 @@ class HMC(Method):
     inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "prior")
 
     n_chains: Count = 4
-    n_burn: Annotated[int, Ge(0)] = 2000
+    n_burn: Annotated[int, Ge(0)] = 1000
     n_samples: Count = 1000
-    thin: Count = 1
+    thin: Count = 4
     n_leapfrog: Count = 50
     step_size: Positive = 0.1
     target_accept: Fraction = 0.6

@@ -51,12 +51,12 @@ class LA(Method):
     """
 
     n_samples: Count = 1000
-    n_steps: Count = 30_000
+    n_steps: Count = 10_000
     learning_rate: Positive = 1e-2
     hessian: Literal["full", "kron", "diag"] = "full"
     weights: Literal["all", "last_layer"] = "all"
     n_rounds: Count = 3
-    n_scale_steps: Count = 2000
+    n_scale_steps: Count = 500
     scale_rate: Positive = 1e-2
     compile: CompileChoice = "auto"
 

@@ -58,8 +58,8 @@ class LD(Method):
     n_chains: Count = 4
     n_burn: Annotated[int, Ge(0)] = 5000
     n_samples: Count = 1000
-    thin: Count = 1
-    step_size: Positive | None = 1e-4
+    thin: Count = 10
+    step_size: Positive | None = None
     adjusted: bool = False
     target_accept: Fraction = 0.57
     compile: CompileChoice = "auto"

@@ -31,7 +31,7 @@ class MCD(Method):
     """
 
     n_samples: Count = 1000
-    n_steps: Count = 20_000
+    n_steps: Count = 10_000
     learning_rate: Positive = 1e-3
     rate: Annotated[float, Interval(gt=0, lt=1)] = 0.05
     drop: Drop = "units"

@@ -40,7 +40,7 @@ class MFVI(Method):
     """
 
     n_samples: Count = 1000
-    n_steps: Count = 20_000
+    n_steps: Count = 10_000
     learning_rate: Positive = 1e-3
     n_draws: Count = 8
     initial_rho: float = -6.0

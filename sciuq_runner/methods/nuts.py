@@ -30,11 +30,11 @@ class NUTS(Method):
     inferences: ClassVar[Sequence[InferenceKind]] = ("likelihood", "prior")
 
     n_chains: Count = 2
-    n_burn: Annotated[int, Ge(1)] = 500
-    n_samples: Count = 1000
-    step_size: Positive = 0.01
+    n_burn: Annotated[int, Ge(1)] = 100
+    n_samples: Count = 100
+    step_size: Positive = 0.001
     target_accept: Fraction = 0.8
-    max_tree_depth: Annotated[int, Interval(ge=1, le=15)] = 10
+    max_tree_depth: Annotated[int, Interval(ge=1, le=15)] = 7
 
     def run(self, target: Target, generator: Generator, loop: Loop) -> Posterior:
         per_chain = math.ceil(self.n_samples / self.n_chains)

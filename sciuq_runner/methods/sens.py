@@ -27,7 +27,7 @@ class SEns(Method):
     """
 
     n_members: Count = 1
-    n_steps: Count = 20_000
+    n_steps: Count = 10_000
     n_cycles: Count = 20
     n_used: Annotated[int, Ge(1)] = 20
     learning_rate: Positive = 1e-2

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from sciuq_runner.methods.sgld import SGLD
-from sciuq_runner.schema import Fraction
+from sciuq_runner.schema import Fraction, Positive
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class SGHMC(SGLD):
     temperature of the dynamics with mass 2. Cycles and mini-batches as in ``sgld``.
     """
 
+    step_size: Positive | None = 2e-6
+    final_step_size: Positive | None = 2e-7
     friction: Fraction = 0.1
 
     def update(

@@ -40,8 +40,8 @@ class SGLD(Method):
     n_steps: Count = 10_000
     n_samples: Count = 1000
     batch_size: Count | None = 16
-    step_size: Positive | None = 1e-4
-    final_step_size: Positive | None = 1e-5
+    step_size: Positive | None = None
+    final_step_size: Positive | None = None
     n_cycles: Count = 4
     sampled_share: Fraction = 0.5
 

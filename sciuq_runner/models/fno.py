@@ -28,9 +28,9 @@ class FNO(OperatorModel):
     """
 
     width: Count = 16
-    modes: Count = 8
+    modes: Count = 6
     depth: Count = 4
-    hidden: Count = 64
+    hidden: Count = 32
     activation: Activation = "gelu"
     prior_scale: Positive = 1.0
 

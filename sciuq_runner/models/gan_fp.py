@@ -40,7 +40,7 @@ class GANFP(GeneratorSettings, Model):
     noise_depth: Count = 2
     n_realisations: Annotated[int, Ge(20)] = 10_000
     pretrain_seed: Annotated[int, Ge(0)] = 0
-    n_starts: Count = 1
+    n_starts: Count = 200
 
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None

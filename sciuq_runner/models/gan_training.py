@@ -53,11 +53,11 @@ class Adversarial:
     circle around the solution.
     """
 
-    n_steps: Count = 100_000
-    learning_rate: Positive = 1e-4
+    n_steps: Count = 4000
+    learning_rate: Positive = 1e-3
     n_critic: Count = 5
     penalty: Positive = 10.0
-    batch: Count = 128
+    batch: Count = 64
     critic_width: Count = 128
     critic_depth: Count = 3
     energy: NonNegative = 10.0

@@ -39,6 +39,7 @@ class GPPIGAN(GANFP):
     latent: Count = 40
     process: str = "f"
     n_places: Annotated[int, Ge(3)] = 101
+    n_starts: Count = 1
 
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None

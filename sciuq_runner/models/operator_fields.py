@@ -56,7 +56,7 @@ class OperatorTraining:
     everywhere and without noise.
     """
 
-    n_steps: Count = 50_000
+    n_steps: Count = 2500
     learning_rate: Positive = 2e-3
     final_rate: Positive = 2e-6
     weight_decay: NonNegative = 1e-7

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sciuq_runner.errors import RunError
 from sciuq_runner.models.base import BoundAdversarialModel, InferenceKind, Prior
-from sciuq_runner.models.gan_training import Game
+from sciuq_runner.models.gan_training import Adversarial, Game
 from sciuq_runner.models.generated_fields import GeneratedFields, GeneratorSettings
 from sciuq_runner.models.pretraining import keep_good
 from sciuq_runner.models.prior_training import Samples
@@ -36,7 +36,8 @@ class PIGAN(GeneratorSettings, RandomFieldModel):
 
     inference: ClassVar[InferenceKind] = BoundAdversarialModel.inference
 
-    n_draws: Count = 500
+    gan: Adversarial = field(default_factory=lambda: Adversarial(n_steps=3000, energy=2.0, averaging=0.9))
+    n_draws: Count = 2000
 
     def bind(
         self, problem: Problem, noise: Mapping[str, Noise], observations: Mapping[str, Observations] | None = None

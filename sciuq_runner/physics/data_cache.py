@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from sciuq_runner import files
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.physics.problem import Array
@@ -19,10 +21,15 @@ CACHE_VARIABLE = "SCIUQ_CACHE"
 
 
 def cache_folder() -> Path:
-    """Where arrays are kept: named by the environment variable ``SCIUQ_CACHE``, or the person's own cache folder."""
+    """Where arrays are kept: named by the environment variable ``SCIUQ_CACHE``, or the cache folder of the platform.
+
+    Raises ``RuntimeError`` for a person without a home folder.
+    """
     named = os.environ.get(CACHE_VARIABLE)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(named) if named else Path(base) / "sciuq_runner"
+    folder = Path(named) if named else user_cache_path("sciuq_runner", appauthor=False)
+    if not named and not folder.is_absolute():  # platformdirs then leaves the ~ as it is
+        raise RuntimeError("there is no home folder")
+    return folder
 
 
 def cached(settings: Mapping[str, object], make: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:

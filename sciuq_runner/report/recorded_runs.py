@@ -14,9 +14,10 @@ from typing import Any
 
 from sciuq_runner import layout
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, TAG, configuration_hash
+from sciuq_runner.config.equal_terms import describe_changes
 from sciuq_runner.config.uris import hide_password, server_of
 from sciuq_runner.errors import ConfigError, first_line, nearest
-from sciuq_runner.evaluation.metrics_file import STOPPED_EARLY
+from sciuq_runner.evaluation.metrics_file import CHANGED_TERMS, STOPPED_EARLY
 from sciuq_runner.files import read_json
 from sciuq_runner.runs.folder_search import run_folders
 from sciuq_runner.tracking.existing_store import existing_store
@@ -88,6 +89,7 @@ def read_folder(folder: Path) -> RecordedRun:
         params = {key: str(value)[:MAX_PARAM] for key, value in flatten_params(config, choices).items()}
         metrics = flatten_metrics(content)
         stopped = bool(content.get(STOPPED_EARLY))
+        changed = {CHANGED_TERMS: describe_changes(content[CHANGED_TERMS])} if content.get(CHANGED_TERMS) else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(
             f"--runs: {path} is not the metrics.json of a run ({reason(error)}): remove that folder, or run it again."
@@ -95,7 +97,7 @@ def read_folder(folder: Path) -> RecordedRun:
     parts = (params.get("problem"), params.get("problem.case"), params.get("method"), f"seed {params.get('seed', '?')}")
     name = " ".join(part for part in parts if part)
     status = KILLED if stopped else FINISHED
-    tags, started = {TAG: configuration_hash(config)}, path.stat().st_mtime
+    tags, started = {TAG: configuration_hash(config), **changed}, path.stat().st_mtime
     if (folder / layout.TRACKING).is_file():
         record = read_record(folder)
         tags, started = {**record.tags, **tags}, min(record.started / 1000, started)  # written before its results

@@ -20,6 +20,7 @@ def markdown(report: Report) -> str:
             parts.append(f"The same in all rows: {plain(shared(section))}.")
         for table in section.tables:
             parts += [f"### {plain(title_of(table))}", table_markdown(section.only(table), table)]
+        parts += [plain(note) for note in section.notes]
         found = cost_points(section)
         front = pareto([(point.cost, point.error) for point in found])
         if len(found) > 1:

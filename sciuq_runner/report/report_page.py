@@ -57,6 +57,7 @@ class ShownSection:
     title: str
     shared: str
     tables: Sequence[ShownTable]
+    notes: Sequence[str]
     chart: Chart | None
     figures: Mapping[str, Sequence[EmbeddedFigure]]
 
@@ -80,7 +81,7 @@ def html(report: Report) -> str:
 def shown_section(section: Section) -> ShownSection:
     """A section as the page shows it."""
     tables = [shown_table(section.only(name), name) for name in section.tables]
-    return ShownSection(section.title, shared(section), tables, cost_chart(section), figures(section))
+    return ShownSection(section.title, shared(section), tables, section.notes, cost_chart(section), figures(section))
 
 
 def shown_table(section: Section, table: str) -> ShownTable:

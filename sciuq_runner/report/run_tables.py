@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation.cost import COSTS
 from sciuq_runner.evaluation.metrics import KNOWN_METRICS, Measure
-from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
+from sciuq_runner.evaluation.metrics_file import CHANGED_TERMS, NOT_QUANTITIES
 from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.tracking.run_record import FINISHED
 
@@ -63,6 +63,11 @@ class ConfigurationRow:
     runs: Sequence[RecordedRun]
     cells: Mapping[str, SeedStatistics]
 
+    @property
+    def changed_terms(self) -> str:
+        """What was changed of the problem for this row, as a sentence; empty where nothing was."""
+        return next((run.tags[CHANGED_TERMS] for run in self.runs if run.tags.get(CHANGED_TERMS)), "")
+
 
 @dataclass(frozen=True)
 class Section:
@@ -82,6 +87,11 @@ class Section:
         """One table of the section, with the rows that have values in it."""
         rows = [row for row in self.rows if any(f"{table}/{name}" in row.cells for name in self.tables[table])]
         return replace(self, rows=rows, tables={table: self.tables[table]})
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for every row that is not on equal terms with the others."""
+        return [f"{row.name}: {row.changed_terms}" for row in self.rows if row.changed_terms]
 
     @property
     def headline(self) -> str:

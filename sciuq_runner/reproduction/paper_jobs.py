@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from sciuq_runner.config import choices
-from sciuq_runner.config.compose import plain, register_resolvers
+from sciuq_runner.config.compose import plain
 from sciuq_runner.config.configuration_hash import BOOKKEEPING, configuration_hash
 from sciuq_runner.errors import ConfigError, nearest
 from sciuq_runner.schema import locate
@@ -16,6 +16,10 @@ from sciuq_runner.sweeps.request import read_sweep
 from sciuq_runner.tracking.flat_keys import MAX_PARAM, flatten_params
 
 GROUP = "experiment/paper"
+OWN_GROUPS = ("technique", "architecture")
+"""Groups inside that of the presets, which choose several settings at once."""
+BEFORE = {"problem.mirror": "False", "model.n_starts": "1"}
+"""What runs did before these settings existed; the defaults of the classes are other values."""
 FIDELITIES = ("smoke", "quick", "paper")
 ORDER = (  # that of the paper; a job that several share belongs to the first
     "function_known",
@@ -57,7 +61,8 @@ class Job:
 
     def arguments(self, seed: int) -> list[str]:
         """The command line of ``sciuq-run`` for one seed."""
-        return [f"experiment=paper/{self.preset}", *self.choices, f"fidelity={self.fidelity}", f"seed={seed}"]
+        choices = [f"{GROUP}/{text}" if text.startswith(OWN_GROUPS) else text for text in self.choices]
+        return [f"experiment=paper/{self.preset}", *choices, f"fidelity={self.fidelity}", f"seed={seed}"]
 
     def hash(self, seed: int) -> str:
         """The hash of the configuration that the command line above composes to."""
@@ -72,11 +77,11 @@ class Job:
     def made(self, params: Mapping[str, str]) -> bool:
         """Whether a run with these parameters is one of this job.
 
-        A setting that the run does not have is younger than the run, which did what its class does by default: a
-        configuration may since ask for more. But what is done by a class, a calibrator say, the run must have too.
+        A setting that the run does not have is younger than the run, which did what its class does by default, or what
+        ``BEFORE`` says. But what is done by a class, a calibrator say, the run must have too.
         """
         before = {key: "" if key.endswith("_target_") else value for key, value in self.settings.items()}
-        before |= self.defaults
+        before |= self.defaults | BEFORE
         return all(same(params.get(key, before[key]), value) for key, value in self.settings.items())
 
     @cached_property
@@ -125,12 +130,11 @@ def check_names(names: Iterable[str]) -> list[str]:
 @cache
 def jobs_of(preset: str, fidelity: str) -> tuple[Job, ...]:
     """The jobs of one preset."""
-    register_resolvers()
     fixed = [f"experiment=paper/{preset}", f"fidelity={fidelity}", "seed=0"]
     sweep = read_sweep(fixed, None)
     found = []
     for overrides in sweep.jobs:
-        choices = tuple(text for text in overrides if text not in fixed)
+        choices = tuple(text.removeprefix(f"{GROUP}/") for text in overrides if text not in fixed)
         found.append(Job(preset, choices, plain(sweep.composer.compose(overrides))))
     return tuple(found)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sciuq_runner import files, layout
 from sciuq_runner.config.build import CalibrationSettings, build_calibrators
-from sciuq_runner.config.compose import compose, plain, register_resolvers
+from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.config.environment import trusted
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.evaluation import plots
@@ -25,7 +25,6 @@ from sciuq_runner.tracking.existing_store import log_recalibration
 
 def recalibrate(folder: Path, overrides: Sequence[str]) -> dict[str, Any]:
     """Calibrate a run from its saved predictions; returns its metrics, which are written with all that changed."""
-    register_resolvers()
     wrong = [item for item in overrides if not item.startswith(("calibration=", "calibration."))]
     if wrong:
         raise ConfigError(

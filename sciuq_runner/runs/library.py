@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from sciuq_runner import layout
-from sciuq_runner.config.compose import override_text, register_resolvers
+from sciuq_runner.config.compose import override_text
 from sciuq_runner.config.environment import TRUST_VARIABLE, VARIABLES, trusted
 from sciuq_runner.config.problem_files import adopt_files, forget_file
+from sciuq_runner.config.resolvers import register_resolvers
 from sciuq_runner.config.uris import VARIABLE as URI_VARIABLE
 from sciuq_runner.config.uris import take_credentials
 from sciuq_runner.training.loop import BarDisplay, Display, LogDisplay, NotebookDisplay, Silent

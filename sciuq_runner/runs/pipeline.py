@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from sciuq_runner import files, layout
 from sciuq_runner.config.build import RunSetup
+from sciuq_runner.config.equal_terms import describe_changes
 from sciuq_runner.evaluation import plots
 from sciuq_runner.evaluation.baselines import compare_operator
 from sciuq_runner.evaluation.calibration_size import study_calibrations
@@ -21,7 +22,7 @@ from sciuq_runner.evaluation.detection import detect
 from sciuq_runner.evaluation.diagnostics import judge
 from sciuq_runner.evaluation.gold_standard import gold_standard
 from sciuq_runner.evaluation.inference import Inference
-from sciuq_runner.evaluation.metrics_file import STOPPED_EARLY
+from sciuq_runner.evaluation.metrics_file import CHANGED_TERMS, STOPPED_EARLY
 from sciuq_runner.evaluation.posterior_summaries import learned_noise, learned_parameters
 from sciuq_runner.evaluation.quantity_results import predict_tests, result_of, statistic_results, validation_nll
 from sciuq_runner.evaluation.recalibration import calibrate_result
@@ -96,6 +97,8 @@ def infer(
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_observations, target.device)
     for sentence in unit_advice(run.problem, run.model, dataset):
         log.warning(sentence)
+    if run.changed_terms:
+        log.warning("%s", describe_changes(run.changed_terms))
     pretrained = pretrain(target.model, store, folder, loop)
     detector = make_detector(run.detection, run.problem, target, dataset)
     if detector is not None and detector.prior is not None:
@@ -158,6 +161,8 @@ def evaluate(
         "grad_evals": posterior.gradient_evaluations,
         "peak_rss_mb": peak_memory(),
     }
+    if run.changed_terms:
+        metrics[CHANGED_TERMS] = run.changed_terms
     metrics["config"] = {"choices": dict(choices), **{k: v for k, v in run.config.items() if k != "tracking"}}
     return metrics, warnings
 

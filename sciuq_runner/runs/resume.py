@@ -23,6 +23,8 @@ from sciuq_runner.physics.data_files import changed
 from sciuq_runner.schema import construct
 
 PLACES = ("tracking.uri=", "tracking.artifacts=")
+MOVED = ("technique=", "architecture=")
+"""Groups that now are below those of the presets of the paper."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def restart_arguments(name: str, others: Sequence[str]) -> list[str]:
     refuse_commands(origin, name)
     refuse_places(origin, name, others)
     flags = repeated_config_dir(origin, name, config_dir)
-    return [*flags, *origin.overrides, f"hydra.run.dir={quote(str(folder.resolve()))}"]
+    overrides = [f"experiment/paper/{text}" if text.startswith(MOVED) else text for text in origin.overrides]
+    return [*flags, *overrides, f"hydra.run.dir={quote(str(folder.resolve()))}"]
 
 
 def split_config_dir(arguments: Sequence[str]) -> tuple[str | None, list[str]]:

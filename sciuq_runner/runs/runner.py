@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,9 +16,11 @@ from sciuq_runner import layout
 from sciuq_runner.config.build import RunSetup, assemble, prepare
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, program
 from sciuq_runner.config.environment import PARENT_VARIABLE, trusted
+from sciuq_runner.config.equal_terms import changed_terms, describe_changes, given
 from sciuq_runner.config.problem_files import original
 from sciuq_runner.config.uris import without_credentials
 from sciuq_runner.errors import ConfigError, RunError, first_line, told
+from sciuq_runner.evaluation.metrics_file import CHANGED_TERMS
 from sciuq_runner.files import remove_partial
 from sciuq_runner.memory import Share, is_shortage
 from sciuq_runner.models.pretraining import Store
@@ -56,22 +58,22 @@ class ReadyRun:
 
 def get_ready(
     config: Mapping[str, Any],
-    choices: Mapping[str, Any],
-    overrides: Sequence[str],
+    hydra: Any,
     config_dir: str | None = None,
     resumes: bool = False,
     share: Share | None = None,
 ) -> ReadyRun:
     """Build and prepare what the resolved ``config`` describes; every mistake in it is a :class:`ConfigError`.
 
-    ``choices`` are the groups as Hydra chose them, ``overrides`` what the person gave.
+    ``hydra`` is Hydra's own part of the configuration: the groups as it chose them, and what the person gave.
     """
     setup = build(config)
-    named = {key: str(choices.get(key)) for key in NAMING_GROUPS}
+    named = {key: str(hydra.runtime.choices.get(key)) for key in NAMING_GROUPS}
     named["calibration"] = ",".join(setup.calibrators) or "none"  # Hydra does not name a list of choices
     dataset, target = prepare_checked(setup, share)
+    setup = replace(setup, changed_terms=changed_terms(config, named, given(hydra), config_dir))
     data = digests(setup.problem.data_files)
-    origin = Origin(original(overrides, config), config_dir, data=data, digest=digest(config, data))
+    origin = Origin(original(hydra.overrides.task, config), config_dir, data=data, digest=digest(config, data))
     return ReadyRun(setup, dataset, target, named, origin, open_tracker(setup.tracking), resumes)
 
 
@@ -111,7 +113,8 @@ def _perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutc
     setup, tracker = run.setup, run.tracker
     loop = Loop(surroundings.display, folder / layout.CHECKPOINT, setup.settings.checkpoint_interval)
     status: Status = "FAILED"
-    record = describe(setup.config, run.choices, folder, program())
+    terms = {CHANGED_TERMS: describe_changes(setup.changed_terms)} if setup.changed_terms else {}
+    record = describe(setup.config, run.choices, folder, program() | terms)
     earlier = read_origin(folder)  # of the run that is being resumed; a new run's folder has none
     known = earlier.mlflow_run if earlier is not None else None
     remove_partial(folder)

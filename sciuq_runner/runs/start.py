@@ -70,8 +70,7 @@ def get_started(request: Request) -> Start:
 
     from sciuq_runner.runs.runner import get_ready
 
-    hydra = cfg.hydra
-    run = get_ready(config, hydra.runtime.choices, hydra.overrides.task, request.config_dir, request.resumes)
+    run = get_ready(config, cfg.hydra, request.config_dir, request.resumes)
     if run.tracker is not None:
         run.tracker.connect()
     return Start(request, composer, cfg, run)

@@ -18,8 +18,9 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 
 from sciuq_runner import layout
-from sciuq_runner.config.compose import plain, register_resolvers
+from sciuq_runner.config.compose import plain
 from sciuq_runner.config.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, beside_others
+from sciuq_runner.config.resolvers import register_resolvers
 from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, RunError, first_line
 from sciuq_runner.locks import alone
 from sciuq_runner.runs.resume import read_origin
@@ -82,7 +83,7 @@ def do(cfg: Any, folder: Path, resumes: bool) -> tuple[int, float | None]:
     sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
     config_dir = sources[0] if sources else None
     try:
-        run = get_ready(plain(cfg), job.runtime.choices, job.overrides.task, config_dir, resumes)
+        run = get_ready(plain(cfg), job, config_dir, resumes)
     except ConfigError as error:  # the sweep was checked: something has changed since, or this is another machine
         log.error("%s", error)
         return WRONG_INPUT, None

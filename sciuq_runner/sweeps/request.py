@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from sciuq_runner.config.compose import Composer, explain, is_of_hydra, parse_overrides, refuse_code
+from sciuq_runner.config.compose import Composer, is_of_hydra, mistake, parse_overrides, refuse_code
 from sciuq_runner.config.configuration_hash import BOOKKEEPING
 from sciuq_runner.config.sweep_settings import SweepSettings, read_sweep_settings, section
 from sciuq_runner.errors import ConfigError
@@ -52,7 +52,7 @@ class SweepRequest:
         except HydraException as error:
             if "does not support sweep type" in str(error):
                 raise ConfigError("interval(…) is for a search: add search=optuna, or list values.") from error
-            raise ConfigError(explain(error, self.overrides, self.composer.config_dir)) from error
+            raise mistake(error, self.overrides, self.composer.config_dir) from error
 
     @property
     def fixed(self) -> list[str]:

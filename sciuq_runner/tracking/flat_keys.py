@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sciuq_runner.evaluation.metrics_file import CHANGED_TERMS
+
 MAX_PARAM = 500  # characters
 
 
@@ -20,7 +22,7 @@ def flatten_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
             flat[prefix] = float(node)
 
     for key, value in metrics.items():
-        if key != "config":
+        if key not in ("config", CHANGED_TERMS):
             walk(key, value)
     return flat
 

@@ -15,7 +15,7 @@ from sciuq_runner.physics.standardisation import Standardisation, mean_rl2e
 from sciuq_runner.predict.predictive import Predictive
 from sciuq_runner.seeds import stream
 
-PROBLEM = Darcy(n_grid=6, n_terms=20, n_pairs=60, n_test=9, n_validation=8)
+PROBLEM = Darcy(n_grid=6, n_terms=20, n_pairs=60, mirror=False, n_test=9, n_validation=8)
 
 
 def parts(problem: Darcy = PROBLEM) -> tuple[QuantityData, Standardisation]:

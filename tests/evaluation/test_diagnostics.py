@@ -75,7 +75,7 @@ def test_learned_scales_are_judged_by_themselves(learned):
     """A scale that is moved apart in one chain is seen, although no prediction knows of it."""
     noise = Noise("learned", 0.3, hyperprior=InverseGamma(2.0, 1.0)) if learned else None
     target = linear_regression(noise=noise).target
-    posterior = HMC(n_chains=2, n_burn=100, n_samples=400, n_leapfrog=10).run(
+    posterior = HMC(n_chains=2, n_burn=100, n_samples=400, thin=1, n_leapfrog=10).run(
         target, torch.Generator().manual_seed(0), Loop()
     )
     predictives = {"u": SimpleNamespace(members=posterior.theta[:, :1, None].numpy())}

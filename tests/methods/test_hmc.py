@@ -31,22 +31,14 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def test_recovers_the_posterior_of_linear_regression():
-    exact = linear_regression()
-    method = HMC(n_chains=8, n_burn=300, n_samples=8000, n_leapfrog=5, step_size=0.05, target_accept=0.8)
-    posterior = method.run(exact.target, generator(), Loop())
-    assert posterior.theta.shape == (8000, 3)
-    assert_moments(posterior.theta.view(8, -1, 3), exact.mean, exact.covariance)
+def test_gradient_evaluations_are_counted_and_nothing_is_wrong_with_linear_regression():
+    """That it recovers the posterior is in the table of all methods."""
+    method = HMC(n_chains=8, n_burn=300, n_samples=800, thin=1, n_leapfrog=5, step_size=0.05, target_accept=0.8)
+    posterior = method.run(linear_regression().target, generator(), Loop())
+    assert posterior.theta.shape == (800, 3)
     assert posterior.diagnostics["divergences"] == 0
-    assert posterior.gradient_evaluations == (300 + 1000) * 5 * 8
+    assert posterior.gradient_evaluations == (300 + 100) * 5 * 8
     assert not posterior.warnings
-
-
-def test_a_colder_posterior_is_narrower():
-    exact = linear_regression(temperature=0.25)
-    method = HMC(n_chains=8, n_burn=300, n_samples=4000, n_leapfrog=5, step_size=0.05, target_accept=0.8)
-    posterior = method.run(exact.target, generator(), Loop())
-    assert_moments(posterior.theta.view(8, -1, 3), exact.mean, exact.covariance)
 
 
 @pytest.mark.parametrize("scales", ["gibbs", "joint"])
@@ -58,7 +50,7 @@ def test_the_learned_scale_of_many_weights_settles(scales):
     density = np.exp(log_density(grid) - log_density(grid).max())
     mean = np.average(grid, weights=density)
     variance = np.average((grid - mean) ** 2, weights=density)
-    method = HMC(n_chains=4, n_burn=300, n_samples=2000, n_leapfrog=20, target_accept=0.8, scales=scales)
+    method = HMC(n_chains=4, n_burn=300, n_samples=2000, thin=1, n_leapfrog=20, target_accept=0.8, scales=scales)
     posterior = method.run(target, generator(), Loop())
     found = posterior.theta.view(4, -1, target.size)[..., -1:]
     assert effective(found).min() > 200
@@ -99,7 +91,7 @@ def test_coordinates_of_trajectories_have_the_density_of_theta(gibbs, temperatur
 def test_burn_in_reaches_the_wanted_acceptance(wanted):
     """With one leapfrog step acceptance falls smoothly with the step size, so that there is one to be found."""
     exact = linear_regression()
-    method = HMC(n_chains=8, n_burn=1000, n_samples=4000, n_leapfrog=1, target_accept=wanted, jitter=0.0)
+    method = HMC(n_chains=8, n_burn=1000, n_samples=4000, thin=1, n_leapfrog=1, target_accept=wanted, jitter=0.0)
     found = method.run(exact.target, generator(), Loop()).diagnostics["accept_rate"]
     assert found == pytest.approx(wanted, abs=0.05)
 
@@ -160,7 +152,7 @@ def test_the_kernel_agrees_with_pyros_hmc_at_the_same_step_size_and_length():
     )
     sampler.run()
     theirs = sampler.get_samples()["theta"][None]
-    method = HMC(n_chains=4, n_burn=0, n_samples=4 * n, n_leapfrog=length, step_size=step, jitter=0.0)
+    method = HMC(n_chains=4, n_burn=0, n_samples=4 * n, thin=1, n_leapfrog=length, step_size=step, jitter=0.0)
     posterior = method.run(exact.target, generator(), Loop())
     ours = posterior.theta.view(4, n, 3)
     for chains in (theirs, ours[:, 100:]):
@@ -194,7 +186,11 @@ def two_workers() -> Iterator[None]:
 @pytest.mark.usefixtures("two_workers")
 @pytest.mark.parametrize(
     ("gibbs", "n_chains", "unroll", "learned"),
-    [(False, 4, 1, False), (True, 3, 1, False), (False, 1, 3, False), (True, 2, 1, True)],
+    [
+        (False, 4, 1, False),
+        *(pytest.param(*case, marks=pytest.mark.full) for case in ((True, 3, 1, False), (False, 1, 3, False))),
+        (True, 2, 1, True),
+    ],
 )
 def test_compiled_transitions_are_the_eager_ones(gibbs, n_chains, unroll, learned):
     """The loop that runs without Python does what the plain one does: with chains shared out over threads where their
@@ -221,7 +217,7 @@ def test_a_start_without_finite_density_is_named():
 
 def test_divergences_are_counted_and_explained():
     exact = linear_regression()
-    method = HMC(n_chains=2, n_burn=0, n_samples=20, n_leapfrog=20, step_size=50.0)
+    method = HMC(n_chains=2, n_burn=0, n_samples=20, thin=1, n_leapfrog=20, step_size=50.0)
     posterior = method.run(exact.target, generator(), Loop())
     assert posterior.diagnostics["divergences"] == 20
     assert torch.isfinite(posterior.theta).all()
@@ -241,7 +237,7 @@ class StopAfter(Loop):
 
 
 def test_stopping_keeps_the_samples_so_far():
-    method = HMC(n_chains=2, n_burn=10, n_samples=100, n_leapfrog=2)
+    method = HMC(n_chains=2, n_burn=10, n_samples=100, thin=1, n_leapfrog=2)
     posterior = method.run(linear_regression().target, generator(), StopAfter("sampling", 7))
     assert posterior.theta.shape == (14, 3)
     whole = method.run(linear_regression().target, generator(), Loop())
@@ -252,7 +248,7 @@ def test_stopping_keeps_the_samples_so_far():
 
 def test_stopping_in_burn_in_leaves_theta_itself():
     """Not the coordinates of trajectories: the states kept are those that a run without burn-in has sampled."""
-    settings = {"n_chains": 2, "n_leapfrog": 2, "step_size": 1e-3, "jitter": 0.0}
+    settings = {"n_chains": 2, "thin": 1, "n_leapfrog": 2, "step_size": 1e-3, "jitter": 0.0}
     early = HMC(n_burn=10, n_samples=2, **settings).run(hierarchical(), generator(), StopAfter("burn-in", 1))
     sampled = HMC(n_burn=0, n_samples=2, **settings).run(hierarchical(), generator(), Loop())
     torch.testing.assert_close(early.theta, sampled.theta)

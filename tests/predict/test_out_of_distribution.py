@@ -18,7 +18,7 @@ from sciuq_runner.physics.standardisation import Standardisation
 from sciuq_runner.predict.out_of_distribution import DetectionSettings, Detector, auroc, make_prior, summarise
 from sciuq_runner.seeds import stream
 
-PROBLEM = Darcy(n_grid=6, n_terms=20, n_pairs=30, n_test=8, n_calibration=6, n_validation=2)
+PROBLEM = Darcy(n_grid=6, n_terms=20, n_pairs=30, mirror=False, n_test=8, n_calibration=6, n_validation=2)
 SPREAD = 0.2
 
 

@@ -78,10 +78,10 @@ def test_the_hash_of_a_job_is_that_of_what_its_command_composes_to():
 
 
 def test_a_functional_prior_comes_with_what_is_tuned_for_it():
-    config = plain(compose(["experiment=paper/mixed_pde_standard", "technique=hmc_fp"], None))
+    config = plain(compose(["experiment=paper/mixed_pde_standard", "experiment/paper/technique=hmc_fp"], None))
     assert config["model"]["_target_"].endswith("GANFP")
     assert (config["problem"]["learn_noise"], config["method"]["n_leapfrog"]) == (False, 50)
-    networks = plain(compose(["experiment=paper/mixed_pde_standard", "technique=hmc"], None))
+    networks = plain(compose(["experiment=paper/mixed_pde_standard", "experiment/paper/technique=hmc"], None))
     assert (networks["problem"]["learn_noise"], networks["model"]["learn_prior"]) == (True, True)
 
 

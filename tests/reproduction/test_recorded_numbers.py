@@ -81,8 +81,8 @@ def reader(folder: Path) -> Callable[[str], bytes | None]:
 @cache
 def composed(preset: str, choices: tuple[str, ...]) -> Job:
     """One job of a preset, without its others: composing takes as long as running."""
-    settings = [f"experiment=paper/{preset}", *choices, "fidelity=smoke", "seed=0"]
-    return Job(preset, choices, plain(compose(settings, None)))
+    job = Job(preset, choices, {"fidelity": {"name": "smoke"}})
+    return replace(job, config=plain(compose(job.arguments(0), None)))
 
 
 class OneOfEach(Evidence):
