@@ -37,7 +37,7 @@ from sciuq_runner.tracking.tracker import Tracker
 from sciuq_runner.training.autodiff import workers
 from tests.conftest import Inside, environment, program, read_metrics, run_folders
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SETTINGS = ("fidelity=smoke", "method.compile=never", "gold=null", "checkpoint_interval=0.05")
 
 

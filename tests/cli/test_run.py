@@ -36,7 +36,7 @@ def runs(folder: Path) -> list:
 
 
 def names(group: str) -> list[str]:
-    return sorted(path.stem for path in (Path(__file__).parent.parent / "conf" / group).glob("*.yaml"))
+    return sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / group).glob("*.yaml"))
 
 
 PROBLEMS = ["function", *(name for name in names("problem") if name not in ("function", "operator"))]  # that needs data

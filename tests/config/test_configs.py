@@ -13,7 +13,7 @@ from sciuq_runner.config.build import RunSetup, assemble
 from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.sweeps.request import read_sweep
 
-CONF = Path(__file__).parent.parent / "conf"
+CONF = Path(__file__).parents[2] / "conf"
 FIDELITIES = ("smoke", "quick", "paper")
 NEEDED = {"problem=operator": ["problem.data=pairs.npz", "problem.coordinates=[x]"]}
 """What has no default: the person's own data."""

@@ -37,7 +37,7 @@ def generator() -> torch.Generator:
 
 
 def test_every_method_has_a_row():
-    methods = {path.stem for path in (Path(__file__).parent.parent / "conf" / "method").glob("*.yaml")}
+    methods = {path.stem for path in (Path(__file__).parents[2] / "conf" / "method").glob("*.yaml")}
     assert methods == {name.split()[0] for name in ROWS}
 
 
