@@ -257,6 +257,29 @@ def test_arviz_has_all_groups(made):
     np.testing.assert_allclose(likelihood.mean(("chain", "draw")), expected, rtol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("settings", "observations"),
+    [
+        ({"problem": "function", "method": "gp"}, {"u": 32}),
+        ({"problem": "mixed_pde", "method": "hmc"}, {"u": 66, "f": 15, "lambda": 6}),  # f holds at six times
+        ({"problem": "function", "method": "la", "overrides": ["problem.case=student_t"]}, {"u": 32}),
+        ({"problem": "spde", "method": "dens"}, {}),
+    ],
+    ids=["weighted sums", "repeated", "linearised", "random fields"],
+)
+def test_arviz_counts_every_observation_once(folder, settings, observations):
+    found = sq.run(**settings, **SMOKE).to_arviz()
+    likelihood = found.log_likelihood if observations else {}
+    assert {name: part.shape[2] for name, part in likelihood.items()} == observations
+    for part in likelihood.values():
+        assert np.isfinite(part).all()
+
+
+def test_arviz_has_nothing_of_an_operator(folder):
+    with pytest.raises(sq.ConfigError, match="ArviZ needs parameters or fields"):
+        sq.run("darcy", method="dens", **SMOKE).to_arviz()
+
+
 def test_mistakes_raise_the_sentence_of_the_command_line(folder, inside: Inside):
     with pytest.raises(sq.ConfigError) as raised:
         sq.run("function", method="hmcc")

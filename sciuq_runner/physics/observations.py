@@ -51,6 +51,10 @@ class Observations(ABC):
     def scaled_residuals(self, mean: Array, std: Array) -> Array:
         """Residuals over the predicted standard deviation, one row for each of :attr:`n_residuals`."""
 
+    def compared(self, values: Array) -> Array:
+        """What the observations are compared with, ``[..., count, D_q]``, of values ``[..., N, D_q]`` at the points."""
+        return values
+
     def reduced(self, n_functions: int) -> Observations:
         """What is kept of them beside predictions: all, but for the many functions of an operator."""
         return self
@@ -87,8 +91,11 @@ class RepeatedObservations(Observations):
 
     def scaled_residuals(self, mean: Array, std: Array) -> Array:
         """The mean over the copies of an observation counts."""
-        rows: Array = (self.y - mean) / std
-        means: Array = rows.reshape(self.copies, -1, rows.shape[1]).mean(0)
+        return self.compared((self.y - mean) / std)
+
+    def compared(self, values: Array) -> Array:
+        """The mean over the copies of an observation."""
+        means: Array = values.reshape(*values.shape[:-2], self.copies, -1, values.shape[-1]).mean(-3)
         return means
 
     def stored(self) -> dict[str, Array]:
