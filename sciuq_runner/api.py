@@ -227,7 +227,8 @@ class Run:
         kind (``"calibration"``); the first unless given."""
         from sciuq_runner.evaluation.plots import pick_figure
 
-        figure = self._figures[next(iter(self._figures)) if name is None else pick_figure(self._figures, name)]()
+        chosen = next(iter(self._figures)) if name is None else pick_figure(self._figures, name)
+        figure: Figure = self._figures[chosen]()
         vars(figure)["_repr_png_"] = partial(_png, figure)  # so do notebooks show it, without pyplot
         return figure
 

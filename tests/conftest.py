@@ -19,7 +19,9 @@ import torch
 
 from sciuq_runner.physics.data_cache import CACHE_VARIABLE
 
+pytest_plugins = ["tests.tiers"]
 torch.set_num_threads(1)
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def program(*arguments: str) -> list[str]:
@@ -162,6 +164,17 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         logger.level, logger.handlers = level, handlers
     os.environ.clear()
     os.environ.update(variables)
+
+
+@pytest.fixture
+def sentence(snapshot: Any, tmp_path: Path) -> Callable[[str], None]:
+    """Compare what the program says with the snapshot (``scripts/test --update-sentences`` writes it anew); folders of
+    this machine and of this day have names there."""
+
+    def compare(text: str) -> None:
+        assert text.strip().replace(str(tmp_path), "FOLDER").replace(str(ROOT), "PROJECT") == snapshot
+
+    return compare
 
 
 def run_folders(folder: Path) -> list[Path]:

@@ -147,15 +147,6 @@ ROWS: dict[str, Row] = {
         noisy={"n_samples": 4000},
         nonlinear={"n_chains": 8, "n_burn": 2000, "n_samples": 400, "thin": 20, "step_size": 1e-3},
     ),
-    "ld adjusted": Row(
-        LD(n_chains=16, n_burn=500, n_samples=32_000, thin=1, step_size=1e-2, adjusted=True),
-        exact_posterior,
-        {**SHORT, "adjusted": True},
-        tempered=exact_posterior,
-        cold={"n_samples": 16_000},
-        noisy={"n_samples": 8000},
-        nonlinear={"n_chains": 8, "n_burn": 2000, "n_samples": 400, "thin": 20, "step_size": 1e-3, "adjusted": True},
-    ),
     "sgld": Row(
         SGLD(**CYCLES, step_size=2e-3, final_step_size=1e-3, sampled_share=0.9),
         nearly_exact(0.25),

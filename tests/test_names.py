@@ -12,11 +12,6 @@ SAME_MEANING = {
     "DIFFUSION",  # the coefficient in the equation of a problem
     "T",  # any type
 }
-NOT_YET_RENAMED = {
-    "CHOICES",
-    "PROBLEM",
-}
-"""Of other rooms; may only become fewer."""
 
 
 def defined(source: str) -> Iterator[str]:
@@ -52,5 +47,5 @@ def test_no_two_modules_define_the_same_name():
     paths = [path for top in ("sciuq_runner", "problems") for path in sorted((ROOT / top).rglob("*.py"))]
     assert len(paths) > 100
     found = repeated({str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths})
-    assert {name: places for name, places in found.items() if name not in SAME_MEANING | NOT_YET_RENAMED} == {}
+    assert {name: places for name, places in found.items() if name not in SAME_MEANING} == {}
     assert set(found) >= SAME_MEANING  # an allowance that nobody needs goes

@@ -33,7 +33,7 @@ def test_it_goes_from_arrays_to_a_field_parameters_and_a_comparison(executed):
     assert shown(figure, "image/png")
     assert "u_cal_upper" in shown(predictions, "text/html")[0]
     assert "r_hat" in shown(parameters, "text/html")[0]
-    assert shown(table, "text/html")[0].count("finished") == 3
+    assert shown(table, "text/html")[-1].count("finished") == 3
 
 
 def test_the_user_writes_fewer_than_thirty_lines():

@@ -147,6 +147,7 @@ def check_program(environment: Path, folder: Path) -> None:
     assert (folder / "mlflow.db").is_file()
 
 
+@pytest.mark.full
 @pytest.mark.cli
 def test_wheel_runs_outside_of_the_source_tree(wheel: Path, empty_environment: Path, tmp_path: Path) -> None:
     """In an environment of its own, which takes the packages that it needs from this one: scripts/test has installed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -39,24 +40,26 @@ def test_good_values_pass_and_thousands_may_be_written_1e3():
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
+    ("values", "key"),
     [
-        ({"cuont": 3}, "method.cuont is not a setting of method: did you mean 'count'?"),
-        ({}, "method.count is missing."),
-        ({"count": 0}, "method.count=0 is not valid: it should be greater than or equal to 1."),
-        ({"count": 1.5}, "method.count=1.5 is not valid: it should be a valid integer."),
-        ({"count": "3"}, "method.count='3' is not valid: it should be a valid integer."),
-        ({"count": True}, "method.count=True is not valid: it should be a valid integer."),
-        ({"count": 1, "rate": "fast"}, "method.rate='fast' is not valid: it should be a valid number."),
-        ({"count": 1, "rate": float("nan")}, "method.rate=nan is not valid: it should be a finite number."),
-        ({"count": 1, "kind": "rihgt"}, "method.kind='rihgt' is not valid: did you mean 'right'?"),
-        ({"count": 1, "limit": 2}, "method: limit=2 should not exceed count=1."),
+        ({"cuont": 3}, "method.cuont"),
+        ({}, "method.count"),
+        ({"count": 0}, "method.count"),
+        ({"count": 1.5}, "method.count"),
+        ({"count": "3"}, "method.count"),
+        ({"count": True}, "method.count"),
+        ({"count": 1, "rate": "fast"}, "method.rate"),
+        ({"count": 1, "rate": float("nan")}, "method.rate"),
+        ({"count": 1, "kind": "rihgt"}, "method.kind"),
+        ({"count": 1, "limit": 2}, "method"),
     ],
+    ids=str,
 )
-def test_wrong_values_are_answered(values, sentence):
+def test_wrong_values_are_answered(sentence, values, key):
     with pytest.raises(ConfigError) as caught:
         construct(Settings, values, "method")
-    assert str(caught.value) == sentence
+    assert re.match(rf"{re.escape(key)}[ :=]", str(caught.value)), caught.value
+    sentence(str(caught.value))
 
 
 def test_only_trusted_classes_are_imported():
@@ -77,39 +80,37 @@ def test_check_leaves_floats_alone_where_both_fit():
 
 
 @pytest.mark.parametrize(
-    ("overrides", "part"),
+    ("override", "key"),
     [
-        (["method=hmcc"], "method=hmcc does not exist: did you mean 'hmc'?"),
-        (["metod=hmc"], "metod is not a setting: did you mean 'method'?"),
-        (["method.nburn=3"], "method.nburn is not a setting: did you mean 'method.n_burn'?"),
-        (["method=null"], "method=null chooses nothing"),
-        (["seed=[1"], "'seed=[1' cannot be read: write key=value"),
-        (["problem"], "'problem' cannot be read: write key=value"),
-        (["method=hmc,dens"], "names several values: add -m"),
-        (["+foo=3"], "foo is not a setting of a run"),
-        (["seed=-1"], "seed=-1 is not valid"),
-        (["problem.case=nown"], "did you mean 'known'?"),
-        (["calibration.n=51"], "calibration.n=51 is more than the 50 calibration points"),
-        (["device=gpu"], "did you mean 'cpu'?"),
-        (["fidelity.name=fast"], "fidelity=fast has no setting here"),
-        (["method.n_burn=${zzz}"], "method.n_burn refers to zzz, which is not a setting: sciuq-run --cfg job"),
-        (
-            ["seed=${method.nburn}"],
-            "seed refers to method.nburn, which is not a setting: did you mean 'method.n_burn'?",
-        ),
-        (["seed=${nobody:1}"], "seed cannot be resolved: Unsupported interpolation type nobody."),
-        (["problem.case=???"], "problem.case has no value: write one instead of ???."),
-        (["n_burn=3"], "n_burn is not a setting: did you mean 'method.n_burn'?"),
-        (["method.n_burn=???"], "method.n_burn has no value: write one instead of ???."),
-        (["method._target_=os.system"], "add trust=[os]"),
-        (["method._target_=sciuq_runner.models.bnn.BNN"], "should be a dataclass and a Method"),
+        ("method=hmcc", "method=hmcc"),
+        ("metod=hmc", "metod"),
+        ("method.nburn=3", "method.nburn"),
+        ("method=null", "method=null"),
+        ("seed=[1", "seed=[1"),
+        ("problem", "problem"),
+        ("method=hmc,dens", "method=hmc,dens"),
+        ("+foo=3", "foo"),
+        ("seed=-1", "seed=-1"),
+        ("problem.case=nown", "problem.case"),
+        ("calibration.n=51", "calibration.n=51"),
+        ("device=gpu", "device"),
+        ("fidelity.name=fast", "fidelity=fast"),
+        ("method.n_burn=${zzz}", "method.n_burn refers to zzz"),
+        ("seed=${method.nburn}", "seed refers to method.nburn"),
+        ("seed=${nobody:1}", "seed"),
+        ("problem.case=???", "problem.case"),
+        ("n_burn=3", "n_burn"),
+        ("method.n_burn=???", "method.n_burn"),
+        ("method._target_=os.system", "add trust=[os]"),
+        ("method._target_=sciuq_runner.models.bnn.BNN", "method"),
     ],
 )
-def test_the_whole_command_line_is_checked(overrides, part):
+def test_the_whole_command_line_is_checked(sentence, override, key):
     with pytest.raises(ConfigError) as caught:
-        assemble(plain(compose(overrides, None)))
-    assert part in str(caught.value)
+        assemble(plain(compose([override], None)))
+    assert key in str(caught.value)
     assert "\n" not in str(caught.value)
+    sentence(str(caught.value))
 
 
 def test_the_command_line_may_refer_to_settings():
@@ -161,38 +162,31 @@ class Groups:
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
+    ("values", "key"),
     [
-        ({"needed": 21}, "problem.needed=21 is not valid: it should be names with values (a: b)."),
-        ({"needed": None}, "problem.needed has no value: it should be names with values (a: b)."),
-        ({"names": "t, x"}, "problem.names='t, x' is not valid: it should be a list in square brackets: write [t, x]."),
-        ({"names": "{x}"}, "problem.names='{x}' is not valid: it should be a list in square brackets."),
-        ({"names": None}, "problem.names has no value: it should be a list in square brackets."),
-        ({"values": {"x": 0}}, "problem.values.x=0 is not valid: it should be a list in square brackets."),
-        ({"values": {"x": [0, "b"]}}, "problem.values.x=[0, 'b'] is not valid: it should be a valid number."),
-        ({"title": 3}, "problem.title=3 is not valid: it should be a text."),
-        ({"shown": "perhaps"}, "problem.shown='perhaps' is not valid: it should be true or false."),
-        ({"inner": 3}, "problem.inner=3 is not valid: it should be names with values (a: b)."),
-        (
-            {"needed": {True: ["x"]}},
-            "problem.needed has a name that YAML reads as True: put the name in quotes, such as 'on'.",
-        ),
-        (
-            {"values": {False: [0.0]}},
-            "problem.values has a name that YAML reads as False: put the name in quotes, such as 'off'.",
-        ),
-        ({"needed": {1: 0}}, "problem.needed has a name that YAML reads as 1: put the name in quotes, such as '1'."),
-        ({True: 0}, "problem has a name that YAML reads as True: put the name in quotes, such as 'on'."),
-        (
-            {"inner": {2.5: 0}},
-            "problem.inner has a name that YAML reads as 2.5: put the name in quotes, such as '2.5'.",
-        ),
+        ({"needed": 21}, "problem.needed"),
+        ({"needed": None}, "problem.needed"),
+        ({"names": "t, x"}, "problem.names"),
+        ({"names": "{x}"}, "problem.names"),
+        ({"names": None}, "problem.names"),
+        ({"values": {"x": 0}}, "problem.values.x"),
+        ({"values": {"x": [0, "b"]}}, "problem.values.x"),
+        ({"title": 3}, "problem.title"),
+        ({"shown": "perhaps"}, "problem.shown"),
+        ({"inner": 3}, "problem.inner"),
+        ({"needed": {True: ["x"]}}, "problem.needed"),
+        ({"values": {False: [0.0]}}, "problem.values"),
+        ({"needed": {1: 0}}, "problem.needed"),
+        ({True: 0}, "problem"),
+        ({"inner": {2.5: 0}}, "problem.inner"),
     ],
+    ids=str,
 )
-def test_mistakes_of_form_are_answered_in_plain_words(values, sentence):
+def test_mistakes_of_form_are_answered_in_plain_words(sentence, values, key):
     with pytest.raises(ConfigError) as caught:
         construct(Groups, {"needed": {}, **values}, "problem")
-    assert str(caught.value) == sentence
+    assert re.match(rf"{re.escape(key)}[ :=]", str(caught.value)), caught.value
+    sentence(str(caught.value))
 
 
 def test_a_group_with_nothing_below_it_counts_as_left_out():
@@ -208,20 +202,16 @@ def test_a_long_value_is_not_shown_in_full():
 
 
 @pytest.mark.parametrize(
-    ("node", "sentence"),
+    ("node", "key"),
     [
-        (
-            {"coordinates": {"x": [0, 1]}, "unknowns": {"u": ["x"]}},
-            "problem._target_ is missing: write _target_: sciuq_runner.problems.user.UserProblem above the others.",
-        ),
-        (
-            {"n_train": 3},
-            "problem._target_ is missing: write _target_: module.ClassName, the class that it describes.",
-        ),
-        (["a"], "problem should be names with values (a: b), with _target_: module.ClassName first."),
+        ({"coordinates": {"x": [0, 1]}, "unknowns": {"u": ["x"]}}, "problem._target_"),
+        ({"n_train": 3}, "problem._target_"),
+        (["a"], "problem"),
     ],
+    ids=str,
 )
-def test_without_a_class_the_sentence_says_which_to_write(node, sentence):
+def test_without_a_class_the_sentence_says_which_to_write(sentence, node, key):
     with pytest.raises(ConfigError) as caught:
         build(node, "problem", Problem)
-    assert str(caught.value) == sentence
+    assert re.match(rf"{re.escape(key)}[ :=]", str(caught.value)), caught.value
+    sentence(str(caught.value))

@@ -10,6 +10,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, MissingMandatoryValue, OmegaConfBaseException
 
+from sciuq_runner.config import choices
 from sciuq_runner.config.problem_files import is_meant_as_file, not_a_file, unreadable, unreadable_file
 from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.schema import USER_PROBLEM, locate
@@ -33,7 +34,9 @@ def explain(error: Exception, overrides: Sequence[str], config_dir: str | None, 
         return f"{several.group(1)} names several values: add -m to run them all, or quote them as one."
     missing = getattr(error, "missing_cfg_file", None)
     if missing:
-        sentence = explain_choice(str(missing), getattr(error, "options", None))
+        group = str(missing).rpartition("/")[0]
+        known = getattr(error, "options", None) or [name for name, _ in choices.options(group, config_dir)]
+        sentence = explain_choice(str(missing), known)
         if sentence:
             return sentence
     unparsed = getattr(error, "override", None)
@@ -46,7 +49,7 @@ def explain(error: Exception, overrides: Sequence[str], config_dir: str | None, 
     return explain_key(found.group(1), overrides, compose) if found else _line(error)
 
 
-def explain_choice(missing: str, options: Sequence[str] | None) -> str:
+def explain_choice(missing: str, options: Sequence[str]) -> str:
     """A sentence for a file that is not in its group; empty where nothing is known about it."""
     group, _, name = missing.rpartition("/")
     if group == "hydra/launcher":

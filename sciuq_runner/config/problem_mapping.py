@@ -15,7 +15,7 @@ from sciuq_runner.files import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-PROBLEM = "problem.yaml"
+PROBLEM_FILE = "problem.yaml"
 
 
 def write_problem(problem: Mapping[str, Any], folder: Path) -> Path:
@@ -36,7 +36,7 @@ def write_problem(problem: Mapping[str, Any], folder: Path) -> Path:
             write_atomically(path, lambda target, table=table: table.to_csv(target, index=False))  # type: ignore[misc]
             plain[group][name]["file"] = path.name
     text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    path = folder / PROBLEM
+    path = folder / PROBLEM_FILE
     write_atomically(path, lambda target: target.write_text(text, encoding="utf-8"))
     return path
 

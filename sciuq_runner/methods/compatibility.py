@@ -33,7 +33,7 @@ def refuse_target(method: Method, target: Target) -> None:
         raise ConfigError(sentence)
 
 
-def advice_on_units(problem: Problem, model: Model, dataset: Dataset) -> list[str]:
+def unit_advice(problem: Problem, model: Model, dataset: Dataset) -> list[str]:
     """Sentences on units for the person who set the problem; none where the model could not follow them."""
     return problem.advice(dataset) if model.takes_units else []
 

@@ -16,27 +16,27 @@ from sciuq_runner.errors import ConfigError, first_line, nearest
 from sciuq_runner.physics.fields import Asked, Unknowns
 
 Residual = Callable[..., Tensor]
-PREFIX = "python:"
+FUNCTION_PREFIX = "python:"
 
 _REGISTERED: dict[str, Residual] = {}
 
 
 def register(name: str, function: Residual) -> str:
     """Make a function known to this process; returns the text that stands for it in a configuration."""
-    text = f"{PREFIX}{name}:{fingerprint(function)}"
+    text = f"{FUNCTION_PREFIX}{name}:{fingerprint(function)}"
     _REGISTERED[text] = function
     return text
 
 
 def is_python(text: Any) -> bool:
     """Whether an entry of ``equations:`` stands for a function."""
-    return isinstance(text, str) and text.startswith(PREFIX)
+    return isinstance(text, str) and text.startswith(FUNCTION_PREFIX)
 
 
 def find(text: str, label: str) -> Residual:
     """The function that a text stands for."""
     if text not in _REGISTERED:
-        name = text.removeprefix(PREFIX).rpartition(":")[0]
+        name = text.removeprefix(FUNCTION_PREFIX).rpartition(":")[0]
         raise ConfigError(
             f"{label} is a Python function that this process does not have: give it again, as in "
             f"sq.load(folder, functions={{'{name}': {name}}})."

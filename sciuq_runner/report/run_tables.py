@@ -15,7 +15,7 @@ from sciuq_runner.evaluation.metrics_file import CHANGED_TERMS, NOT_QUANTITIES
 from sciuq_runner.report.recorded_runs import RecordedRun
 from sciuq_runner.tracking.run_record import FINISHED
 
-CHOICES = {  # and the parameters that hold them
+CONFIGURATION_CHOICES = {  # and the parameters that hold them
     "problem": "problem",
     "case": "problem.case",
     "model": "model",
@@ -117,7 +117,7 @@ class Report:
 def build(runs: Iterable[RecordedRun], title: str) -> Report:
     """Group runs into configurations, and these by problem and case; of runs with the same seed the last one counts."""
     usable, left_out = sift(runs)
-    names = [*CHOICES, *varying(usable)]
+    names = [*CONFIGURATION_CHOICES, *varying(usable)]
     groups: dict[tuple[str, ...], list[RecordedRun]] = defaultdict(list)
     for run in sorted(usable, key=lambda run: run.started):
         groups[tuple(setting(run, name) for name in names)].append(run)
@@ -163,14 +163,14 @@ def section(found: Sequence[Configuration]) -> Section:
 
 def setting(run: RecordedRun, name: str) -> str:
     """A choice or parameter of a run, empty where it has none."""
-    return run.params.get(CHOICES.get(name, name), "")
+    return run.params.get(CONFIGURATION_CHOICES.get(name, name), "")
 
 
 def varying(runs: Sequence[RecordedRun]) -> list[str]:
     """Parameters that differ between runs of the same choices: what a choice brings with it is no difference."""
     groups: dict[tuple[str, ...], list[RecordedRun]] = defaultdict(list)
     for run in runs:
-        groups[tuple(setting(run, name) for name in CHOICES)].append(run)
+        groups[tuple(setting(run, name) for name in CONFIGURATION_CHOICES)].append(run)
     found = {
         name
         for group in groups.values()
@@ -183,7 +183,7 @@ def varying(runs: Sequence[RecordedRun]) -> list[str]:
 def row_name(settings: Mapping[str, str], columns: Sequence[str]) -> str:
     """What tells a row from the others in a few words: ``hmc, n_burn=500``."""
     return ", ".join(
-        settings[name] if name in CHOICES else f"{name.rpartition('.')[2]}={settings[name]}"
+        settings[name] if name in CONFIGURATION_CHOICES else f"{name.rpartition('.')[2]}={settings[name]}"
         for name in columns
         if settings[name]
     )

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +20,7 @@ SCORES = ("rise", "auroc", "flagged")  # what is printed of scores
 VALUE = "value_"  # begins the names of numbers of splits in the file of scores
 
 
-class ConsoleHandler(logging.StreamHandler):
+class ConsoleHandler(logging.StreamHandler[TextIO]):
     """Log lines on standard output; warnings say so."""
 
     def __init__(self) -> None:

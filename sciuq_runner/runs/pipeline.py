@@ -29,7 +29,7 @@ from sciuq_runner.evaluation.recalibration import calibrate_result
 from sciuq_runner.evaluation.result_files import calibrations, write_results
 from sciuq_runner.evaluation.results import Result
 from sciuq_runner.evaluation.split_metrics import evaluate_splits
-from sciuq_runner.methods.compatibility import advice_on_units
+from sciuq_runner.methods.compatibility import unit_advice
 from sciuq_runner.methods.gp import GP
 from sciuq_runner.models.pretraining import Store, pretrain
 from sciuq_runner.physics.problem import Dataset
@@ -95,7 +95,7 @@ def infer(
     """Train what is trained before inference, sample, and keep the samples."""
     share_threads(target, run.settings.threads)
     log.info("%d unknowns, %d readings, on %s.", target.size, target.n_observations, target.device)
-    for sentence in advice_on_units(run.problem, run.model, dataset):
+    for sentence in unit_advice(run.problem, run.model, dataset):
         log.warning(sentence)
     if run.changed_terms:
         log.warning("%s", describe_changes(run.changed_terms))

@@ -39,7 +39,7 @@ from sciuq_runner.training.loop import Loop
 
 log = logging.getLogger(__name__)
 
-CHOICES = ("problem", "model", "method", "calibration", "fidelity")
+NAMING_GROUPS = ("problem", "model", "method", "calibration", "fidelity")
 """The groups of the configuration whose choice names a run."""
 
 
@@ -68,7 +68,7 @@ def get_ready(
     ``hydra`` is Hydra's own part of the configuration: the groups as it chose them, and what the person gave.
     """
     setup = build(config)
-    named = {key: str(hydra.runtime.choices.get(key)) for key in CHOICES}
+    named = {key: str(hydra.runtime.choices.get(key)) for key in NAMING_GROUPS}
     named["calibration"] = ",".join(setup.calibrators) or "none"  # Hydra does not name a list of choices
     dataset, target = prepare_checked(setup, share)
     setup = replace(setup, changed_terms=changed_terms(config, named, given(hydra), config_dir))

@@ -26,11 +26,13 @@ def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         request_stop()
         if number == HANGUP:
+            signal.signal(number, signal.SIG_IGN)
             silence_output()
+            return
         with suppress(OSError):
             print("\nStopping after this step; once more to stop at once.", flush=True)
-        for watched in previous:
-            signal.signal(watched, signal.SIG_IGN if watched == HANGUP else signal.default_int_handler)
+        for watched in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(watched, signal.default_int_handler)
 
     known = {number: signal.getsignal(number) for number in STOPPING}
     previous = {number: handler for number, handler in known.items() if (number, handler) != (HANGUP, signal.SIG_IGN)}

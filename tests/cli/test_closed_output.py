@@ -47,7 +47,7 @@ QUESTIONS = {
     "help of report": ("sciuq_runner.cli.report", "main(['--help'])"),
     "names of the paper": ("sciuq_runner.cli.reproduce", "main(['--list'])"),
     "help of sync": ("sciuq_runner.cli.sync", "main(['--help'])"),
-    "help of predict": ("sciuq_runner.cli.tools", "predict(['--help'])"),
+    "help of predict": ("sciuq_runner.cli.predict", "main(['--help'])"),
 }
 
 
@@ -62,7 +62,7 @@ def test_a_question_whose_answer_nobody_reads_ends_quietly(tmp_path, module, cal
 def test_predictions_and_a_report_that_nobody_reads_end_quietly(tmp_path, finished):
     (tmp_path / "points.csv").write_text("x\n" + "0.5\n" * 5000)
     arguments = [str(finished), "points.csv"]
-    found = call_without_reader(tmp_path, f"from sciuq_runner.cli.tools import *\npredict({arguments!r})")
+    found = call_without_reader(tmp_path, f"from sciuq_runner.cli.predict import *\nmain({arguments!r})")
     assert (found.returncode, found.stderr) == (CLOSED_PIPE, "")
     found = call_without_reader(tmp_path, f"from sciuq_runner.cli.report import *\nmain(['--runs', {arguments[0]!r}])")
     assert (found.returncode in (1, CLOSED_PIPE), found.stderr) == (True, "")  # rich ends with 1
@@ -154,3 +154,13 @@ def test_a_run_that_should_outlive_its_terminal_goes_on():
         os.kill(os.getpid(), signal.SIGTERM)
     assert asked == [True]
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+@pytest.mark.usefixtures("quiet")
+def test_after_ctrl_c_a_closed_terminal_is_as_it_was():
+    before = signal.getsignal(signal.SIGHUP)
+    asked: list[bool] = []
+    with stop_on_signal(lambda: asked.append(True)):
+        os.kill(os.getpid(), signal.SIGINT)
+    assert asked == [True]
+    assert signal.getsignal(signal.SIGHUP) == before

@@ -13,7 +13,7 @@ from sciuq_runner.config.compose import Composer, compose, plain
 from sciuq_runner.config.equal_terms import untuned
 from sciuq_runner.predict.out_of_distribution import DetectionSettings
 from sciuq_runner.schema import locate
-from tests.test_configs import names
+from tests.config.test_configs import names
 
 FILES = [(group, name) for group in ("problem", "model", "method") for name in names(group)]
 REQUIRED = {"operator": {"data": "pairs.npz", "coordinates": ["x"]}}

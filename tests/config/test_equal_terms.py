@@ -17,9 +17,9 @@ from sciuq_runner.report.recorded_runs import named
 from sciuq_runner.report.run_tables import build
 from sciuq_runner.tracking.flat_keys import flatten_metrics
 from sciuq_runner.tracking.run_record import read_record
+from tests.config.test_configs import CONF
 from tests.conftest import read_metrics
 from tests.report.conftest import leave_folder, results
-from tests.test_configs import CONF
 
 FILES = sorted((CONF / "tuned").rglob("*.yaml"))
 

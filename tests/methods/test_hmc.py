@@ -31,22 +31,14 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def test_recovers_the_posterior_of_linear_regression():
-    exact = linear_regression()
-    method = HMC(n_chains=8, n_burn=300, n_samples=8000, thin=1, n_leapfrog=5, step_size=0.05, target_accept=0.8)
-    posterior = method.run(exact.target, generator(), Loop())
-    assert posterior.theta.shape == (8000, 3)
-    assert_moments(posterior.theta.view(8, -1, 3), exact.mean, exact.covariance)
+def test_gradient_evaluations_are_counted_and_nothing_is_wrong_with_linear_regression():
+    """That it recovers the posterior is in the table of all methods."""
+    method = HMC(n_chains=8, n_burn=300, n_samples=800, thin=1, n_leapfrog=5, step_size=0.05, target_accept=0.8)
+    posterior = method.run(linear_regression().target, generator(), Loop())
+    assert posterior.theta.shape == (800, 3)
     assert posterior.diagnostics["divergences"] == 0
-    assert posterior.gradient_evaluations == (300 + 1000) * 5 * 8
+    assert posterior.gradient_evaluations == (300 + 100) * 5 * 8
     assert not posterior.warnings
-
-
-def test_a_colder_posterior_is_narrower():
-    exact = linear_regression(temperature=0.25)
-    method = HMC(n_chains=8, n_burn=300, n_samples=4000, thin=1, n_leapfrog=5, step_size=0.05, target_accept=0.8)
-    posterior = method.run(exact.target, generator(), Loop())
-    assert_moments(posterior.theta.view(8, -1, 3), exact.mean, exact.covariance)
 
 
 @pytest.mark.parametrize("scales", ["gibbs", "joint"])
@@ -194,7 +186,11 @@ def two_workers() -> Iterator[None]:
 @pytest.mark.usefixtures("two_workers")
 @pytest.mark.parametrize(
     ("gibbs", "n_chains", "unroll", "learned"),
-    [(False, 4, 1, False), (True, 3, 1, False), (False, 1, 3, False), (True, 2, 1, True)],
+    [
+        (False, 4, 1, False),
+        *(pytest.param(*case, marks=pytest.mark.full) for case in ((True, 3, 1, False), (False, 1, 3, False))),
+        (True, 2, 1, True),
+    ],
 )
 def test_compiled_transitions_are_the_eager_ones(gibbs, n_chains, unroll, learned):
     """The loop that runs without Python does what the plain one does: with chains shared out over threads where their

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from sciuq_runner.methods.hmc import HMC
 from sciuq_runner.methods.ld import LD, cautious_step, largest_curvature
 from sciuq_runner.methods.sgld import SGLD
+from sciuq_runner.physics.problem import InverseGamma, Noise
 from sciuq_runner.training.loop import Loop
 from tests.exact import linear_regression
 
@@ -49,6 +51,20 @@ def test_a_step_that_the_target_decides_samples_it_with_the_bias_that_it_says():
     independent = 32_000 * (1 - kept) / (1 + kept)
     assert (np.abs(found / expected - 1) < 5 * np.sqrt(2 / independent)).all()
     assert expected[-1] * values[-1] == pytest.approx(10 / 9)
+
+
+@pytest.mark.parametrize("noise", [Noise("known", 0.3), Noise("learned", 0.3, hyperprior=InverseGamma(2.0, 10.0))])
+def test_adjusted_it_is_hmc_with_one_leapfrog_step(noise):
+    """Bit for bit: what the table says of HMC holds for it, too."""
+    target = linear_regression(noise=noise).target
+    chains = {"n_chains": 4, "n_burn": 30, "n_samples": 80, "thin": 2, "target_accept": 0.57}
+    step = {"n_leapfrog": 1, "step_size": 0.1, "jitter": 0.0}
+    adjusted, hmc = (
+        method.run(target, generator(), Loop())
+        for method in (LD(**chains, step_size=0.01, adjusted=True), HMC(**chains, **step))
+    )
+    assert torch.equal(adjusted.theta, hmc.theta)
+    assert 0.2 < adjusted.diagnostics["accept_rate"] < 1
 
 
 @pytest.mark.parametrize("batch_size", [None, 4])

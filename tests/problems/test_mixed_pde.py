@@ -157,6 +157,7 @@ def test_a_mini_batch_of_copied_readings_takes_all_copies_of_some():
     assert len(drawn) == 5
 
 
+@pytest.mark.full
 def test_compiled_in_pieces_the_density_is_that_of_all_readings(monkeypatch):
     """As samplers see it, with a noise function; readings that hold at several points are not torn apart."""
     problem = MixedPDE(case="heteroscedastic")

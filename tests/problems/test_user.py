@@ -35,7 +35,7 @@ from sciuq_runner.physics.problem import Observations, Problem
 from sciuq_runner.schema import build
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
-from tests.conftest import environment, program, read_metrics, run_folders, start_and_kill
+from tests.conftest import Inside, environment, program, read_metrics, run_folders, start_and_kill
 from tests.problems.conftest import SIMPLE, TARGET, changed, problem, save, write
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -273,7 +273,9 @@ def test_physics_of_a_file(base, tmp_path):
         torch.testing.assert_close(found[member, :, 0], expected)
 
 
-@pytest.mark.parametrize("name", ["rod", "kdv", "epidemic", "poisson"])
+@pytest.mark.parametrize(
+    "name", ["rod", *(pytest.param(name, marks=pytest.mark.full) for name in ("kdv", "epidemic", "poisson"))]
+)
 def test_examples_compile_in_one_graph(name):
     target = target_of(example(name))
     theta = 0.1 * torch.randn(2, target.size, dtype=torch.float64)
@@ -346,16 +348,17 @@ def check_run(folder: Path, quantities: set[str], parameters: set[str]) -> dict[
 @pytest.mark.parametrize(
     ("name", "judged", "parameters", "more"),
     [
-        ("kdv", {"u"}, {"a", "b"}, []),
+        pytest.param("kdv", {"u"}, {"a", "b"}, [], marks=pytest.mark.full),
         ("epidemic", {"s", "i", "r"}, {"beta", "gamma"}, ["calibration=var"]),
-        ("poisson", {"u", "f"}, set(), ["calibration=[var,cdf]"]),
+        pytest.param("poisson", {"u", "f"}, set(), ["calibration=[var,cdf]"], marks=pytest.mark.full),
     ],
 )
-def test_examples_run_from_their_files_alone(cli, tmp_path, name, judged, parameters, more):
+def test_examples_run_from_their_files_alone(inside: Inside, tmp_path, name, judged, parameters, more):
     """Two methods in one sweep; calibrated where readings are set aside."""
-    found = cli("-m", f"problem={EXAMPLES / name}.yaml", "method=hmc,dens", "fidelity=smoke", "tracking=none", *more)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "Traceback" not in found.stdout + found.stderr
+    settings = (f"problem={EXAMPLES / name}.yaml", "method=hmc,dens", "fidelity=smoke", "tracking=none", *more)
+    found = inside("-m", *settings)
+    assert found.status == 0, found.out + found.err
+    assert "Traceback" not in found.out + found.err
     folders = run_folders(tmp_path)
     assert len(folders) == 2
     for folder in folders:
@@ -384,7 +387,7 @@ def test_the_first_example_runs(inside, tmp_path):
 
 
 @pytest.mark.cli
-def test_planes_of_three_coordinates_are_drawn(cli, tmp_path):
+def test_planes_of_three_coordinates_are_drawn(inside: Inside, tmp_path):
     """Where a slice fixes one of them, as lines are where it fixes all but one."""
     write(
         tmp_path,
@@ -398,8 +401,8 @@ grid: {t: 3, x: 5, y: 4}
 slices: {end: {t: 1}, edge: {t: 1, x: 0}}
 """,
     )
-    found = cli("problem=mine.yaml", "method=dens", "fidelity=smoke", "tracking=none")
-    assert found.returncode == 0, found.stdout + found.stderr
+    found = inside("problem=mine.yaml", "method=dens", "fidelity=smoke", "tracking=none")
+    assert found.status == 0, found.out + found.err
     (folder,) = run_folders(tmp_path)
     figures = {path.name for path in (folder / "figures").glob("*.png")}
     assert {"u_end_maps.png", "u_edge_bands.png"} <= figures
@@ -407,15 +410,15 @@ slices: {end: {t: 1}, edge: {t: 1, x: 0}}
 
 
 @pytest.mark.cli
-def test_readings_alone_are_enough(cli, tmp_path):
+def test_readings_alone_are_enough(inside: Inside, tmp_path):
     """Without any truth there are no metrics, but predictions and figures."""
     write(tmp_path, SIMPLE)
     write(tmp_path, "x,u\n0,1\n1,2\n", "data.csv")
-    found = cli("problem=mine.yaml", "method=dens", "fidelity=smoke", "tracking=none")
-    assert found.returncode == 0, found.stdout + found.stderr
+    found = inside("problem=mine.yaml", "method=dens", "fidelity=smoke", "tracking=none")
+    assert found.status == 0, found.out + found.err
     (folder,) = run_folders(tmp_path)
     assert check_run(folder, {"u"}, set())["u"] == {}
-    assert "There are no metrics: the problem names no truth" in found.stdout
+    assert "There are no metrics: the problem names no truth" in found.out
     assert (folder / "figures" / "u_bands.png").is_file()
 
 

@@ -115,6 +115,7 @@ def test_a_run_that_has_not_ended_goes_on_unless_a_process_is_at_work_on_it(tmp_
 
 
 def test_jobs_without_their_device_are_left_out(monkeypatch):
+    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: {})
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {})
     steps = plan(jobs_of("cost_gpu", FIDELITY), 1, [])
@@ -258,6 +259,7 @@ def test_a_stop_is_said_and_has_its_status(here_with_database, capsys, monkeypat
     assert "The same command goes on from here." in capsys.readouterr().out
 
 
+@pytest.mark.full
 @pytest.mark.cli
 def test_a_real_job_runs_once_is_known_the_next_time_and_stays_in_a_folder_of_its_own(here, capsys, monkeypatch):
     (cheapest,) = [job for job in jobs_of("function_unknown", "smoke") if job.choices == ("method=la",)]

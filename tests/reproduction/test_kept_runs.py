@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from sciuq_runner import layout
 from sciuq_runner.config.configuration_hash import COMMIT, RUN_FOLDER
@@ -118,6 +119,7 @@ def test_findings_and_figures_read_predictions_of_no_other_presets(monkeypatch, 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
+@pytest.mark.full
 def test_the_page_of_the_repository_is_that_of_its_runs():
     """Nothing in it is typed by hand but the words of explanations, which have a file of their own."""
     paper = build(kept_runs(RESULTS / "runs"), None)

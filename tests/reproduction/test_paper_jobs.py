@@ -12,8 +12,8 @@ from sciuq_runner.config.configuration_hash import configuration_hash
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.reproduction.paper_jobs import ORDER, check_names, jobs, jobs_of, presets
 from sciuq_runner.sweeps.request import read_sweep
+from tests.config.test_configs import CONF
 from tests.reproduction.conftest import FIDELITY, fake_run
-from tests.test_configs import CONF
 
 register_resolvers()
 

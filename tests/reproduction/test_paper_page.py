@@ -18,9 +18,9 @@ from sciuq_runner.reproduction.paper_jobs import ORDER, jobs
 from sciuq_runner.reproduction.paper_markdown import markdown
 from sciuq_runner.reproduction.paper_statements import FINDINGS
 from sciuq_runner.reproduction.paper_texts import number
+from tests.config.test_configs import CONF
 from tests.report.conftest import png
 from tests.reproduction.conftest import FIDELITY
-from tests.test_configs import CONF
 
 UNDECIDED, CONFIRMED = "hmc_grows_with_noise", "other_fields_are_harder"
 

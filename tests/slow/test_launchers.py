@@ -11,7 +11,7 @@ import pytest
 
 from sciuq_runner.files import read_json
 from tests.conftest import run_folders
-from tests.test_sweeps import all_runs, call, check_family, database
+from tests.sweeps.test_sweeps import all_runs, call, check_family, database
 
 pytestmark = [pytest.mark.slow, pytest.mark.cli]
 

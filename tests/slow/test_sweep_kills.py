@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_sweeps import SETTINGS, by_seed, call, check_family, database, kill_when
+from tests.sweeps.test_sweeps import SETTINGS, by_seed, call, check_family, database, kill_when
 
 pytestmark = [pytest.mark.slow, pytest.mark.cli]
 

@@ -10,7 +10,7 @@ import torch
 from sciuq_runner.errors import ConfigError
 from sciuq_runner.physics.derivative_sums import combined
 from sciuq_runner.physics.expression_parser import parse
-from tests.test_expressions import POINT, double, written
+from tests.physics.test_expressions import POINT, double, written
 
 OWNERS = {"u_t": "u", "u_xx": "u", "v_x": "v", "v_xx": "v"}
 

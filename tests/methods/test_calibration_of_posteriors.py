@@ -150,14 +150,13 @@ CASES: dict[str, Case] = {
     "hmc": Case(TRAJECTORIES),
     "hmc gibbs": Case(TRAJECTORIES, LEARNED, HIERARCHICAL),
     "hmc joint": Case(replace(TRAJECTORIES, scales="joint"), replace(LEARNED, family="student_t")),
-    "ld adjusted": Case(LD(n_burn=400, thin=200, step_size=0.01, adjusted=True)),
     "nuts": Case(NUTS(n_chains=1, n_burn=50, n_samples=3 * N_DRAWS, step_size=0.1, max_tree_depth=7), LEARNED, n=200),
 }
 MISTAKES: dict[str, tuple[str, dict[str, Any]]] = {
     "noise scale": ("hmc", {"noise": Noise("known", 0.75)}),
     "prior scale": ("hmc", {"prior": Prior(1.25)}),
     "rate for scale": ("hmc gibbs", {"noise": replace(LEARNED, hyperprior=InverseGamma(5.0, 1 / 0.4))}),
-    "no correction": ("ld adjusted", {"method": LD(n_burn=400, thin=200, step_size=0.03)}),
+    "no correction": ("hmc", {"method": LD(n_burn=400, thin=200, step_size=0.03)}),
 }
 
 

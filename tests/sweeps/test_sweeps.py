@@ -37,7 +37,7 @@ from sciuq_runner.tracking.tracker import Tracker
 from sciuq_runner.training.autodiff import workers
 from tests.conftest import Inside, environment, program, read_metrics, run_folders
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SETTINGS = ("fidelity=smoke", "method.compile=never", "gold=null", "checkpoint_interval=0.05")
 
 
@@ -396,7 +396,7 @@ def test_notes_are_read_once_however_many_jobs_there_are(sweep, monkeypatch):
 
 
 def test_children_beyond_the_first_page_are_closed_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("sciuq_runner.tracking.tracker.PAGE", 2)
+    monkeypatch.setattr("sciuq_runner.tracking.tracker.RUNS_PER_QUERY", 2)
     tracker = Tracker(None, "sciuq", tmp_path)
     tracker.connect()
     tracker.start("sweep", {}, {})

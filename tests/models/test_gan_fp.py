@@ -93,6 +93,7 @@ class Process(Lines):
         return {"u": History(self.x[:, None], rng.multivariate_normal(self.mean, self.covariance, n).T)}
 
 
+@pytest.mark.full
 def test_learns_a_gaussian_process_with_known_covariance():
     """Mean and leading eigenvalues within 15 %, against the process and not against its sample."""
     problem = Process()

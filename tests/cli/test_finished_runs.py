@@ -308,6 +308,7 @@ def server(*arguments: str, cwd: Path, **variables: str) -> Iterator[Callable[..
         process.wait()
 
 
+@pytest.mark.full
 def test_the_model_is_served(place, run):
     """The same numbers through ``mlflow models serve``."""
     from mlflow import MlflowClient
@@ -327,6 +328,7 @@ def test_the_model_is_served(place, run):
         np.testing.assert_allclose([row[name] for row in answer], table[name], rtol=1e-9)
 
 
+@pytest.mark.full
 def test_runs_are_found_in_the_real_server(place, run):
     """Parameters that can be filtered, metrics grouped by quantity and split, figures among the artifacts."""
     store = ["--backend-store-uri", f"sqlite:///{place / 'mlflow.db'}"]

@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from mlflow.entities import Run
 
 from sciuq_runner.cli import plot
 from sciuq_runner.evaluation.metrics_file import NOT_QUANTITIES
-from tests.conftest import Inside, environment, program, read_metrics, run_folders, start
+from tests.conftest import Cli, Inside, environment, program, read_metrics, run_folders, start
 
 pytestmark = pytest.mark.cli
 
@@ -35,49 +36,80 @@ def runs(folder: Path) -> list:
 
 
 def names(group: str) -> list[str]:
-    return sorted(path.stem for path in (Path(__file__).parent.parent / "conf" / group).glob("*.yaml"))
+    return sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / group).glob("*.yaml"))
 
 
-@pytest.mark.parametrize("problem", [name for name in names("problem") if name != "operator"])  # needs a file
+PROBLEMS = ["function", *(name for name in names("problem") if name not in ("function", "operator"))]  # that needs data
+METHODS = ["hmc", *(name for name in names("method") if name not in ("hmc", "gp"))]  # a GP is of functions only
+DEALT = {name: METHODS[i :: len(PROBLEMS)] + ["gp"] * (i == 0) for i, name in enumerate(PROBLEMS)}
+"""Some methods for each problem, so that every method has one."""
+
+
+def test_every_method_is_dealt():
+    assert sorted(name for dealt in DEALT.values() for name in dealt) == names("method")
+    assert all(DEALT.values())
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_every_problem_and_every_method_leave_everything_behind(problem, cli, tmp_path):
+    """With figures and MLflow, which take most of the time, for one problem."""
+    whole = problem == "function"
+    tracking = [] if whole else ["tracking=none"]
+    for folder in sweep(problem, DEALT[problem], cli, tmp_path, f"figures={whole}", *tracking):
+        assert (folder / "figures").exists() is whole
+        if whole:
+            check_figures(folder)
+    if whole:
+        check_mlflow(tmp_path, recorded_sweep(tmp_path, DEALT[problem])["hmc"])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("problem", PROBLEMS)
 def test_a_sweep_of_every_method_leaves_everything_behind(problem, cli, tmp_path):
-    """One sweep, parent and children in MLflow, and all files of the contract in every run folder. Figures take most of
-    the time of such runs: but for one problem they are left out, and drawn later of two methods."""
-    methods = [name for name in names("method") if name != "gp" or problem == "function"]  # a GP is of functions only
-    drawn = problem == "function"
-    found = cli("-m", f"problem={problem}", f"method={','.join(methods)}", "fidelity=smoke", f"figures={drawn}")
+    """In MLflow, too. Figures are left out, and drawn later of two methods."""
+    methods = METHODS + ["gp"] * (problem == "function")
+    for folder in sweep(problem, methods, cli, tmp_path, "figures=false"):
+        if read_metrics(folder)["config"]["choices"]["method"] in ("hmc", "dens"):
+            with pytest.raises(SystemExit, match="0"):
+                plot.main([str(folder)])
+            check_figures(folder)
+    recorded_sweep(tmp_path, methods)
+
+
+def sweep(problem: str, methods: list[str], cli: Cli, tmp_path: Path, *settings: str) -> list[Path]:
+    """One sweep; its run folders, with all files of the contract in each."""
+    found = cli("-m", f"problem={problem}", f"method={','.join(methods)}", "fidelity=smoke", *settings)
     assert found.returncode == 0, found.stdout + found.stderr
     folders = run_folders(tmp_path)
     assert len(folders) == len(methods)
     for folder in folders:
-        assert (folder / "figures").exists() is drawn
-        later = read_metrics(folder)["config"]["choices"]["method"] in ("hmc", "dens")
-        if later and not drawn:
-            with pytest.raises(SystemExit, match="0"):
-                plot.main([str(folder)])
-        if later or drawn:
-            check_figures(folder)
         check_folder(folder)
+    return folders
+
+
+def recorded_sweep(tmp_path: Path, methods: list[str]) -> dict[str, Run]:
+    """Parent and children of a sweep in MLflow; the children by their methods."""
     recorded = runs(tmp_path)
     parents = [run for run in recorded if "mlflow.parentRunId" not in run.data.tags]
     assert len(parents) == 1
-    assert len(recorded) == len(folders) + 1
+    assert len(recorded) == len(methods) + 1
     assert {run.info.status for run in recorded} == {"FINISHED"}
     jobs = [run for run in recorded if run is not parents[0]]
     assert {run.data.tags["mlflow.parentRunId"] for run in jobs} == {parents[0].info.run_id}
     by_method = {run.data.tags["method"]: run for run in jobs}
     assert set(by_method) == set(methods)
-    if problem == "function":
-        check_mlflow(tmp_path, by_method["hmc"])
+    return by_method
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "settings",
     [
         ("problem=mixed_pde", "model=gan_fp", "method=hmc"),
-        pytest.param(("problem=forward_pde", "model=gp_pi_gan", "method=hmc"), marks=pytest.mark.slow),
-        pytest.param(("problem=spde", "model=nnpc_plus", "method=dens"), marks=pytest.mark.slow),
-        pytest.param(("problem=spde", "model=pi_gan", "method=dens"), marks=pytest.mark.slow),
-        pytest.param(("problem=darcy", "model=fno", "method=dens"), marks=pytest.mark.slow),
+        ("problem=forward_pde", "model=gp_pi_gan", "method=hmc"),
+        ("problem=spde", "model=nnpc_plus", "method=dens"),
+        ("problem=spde", "model=pi_gan", "method=dens"),
+        ("problem=darcy", "model=fno", "method=dens"),
         ("problem=darcy", "problem.case=noisy", "model=pa_gp_fp", "method=hmc"),  # others are in test_operator_runs.py
     ],
     ids=" ".join,
@@ -90,7 +122,7 @@ def test_other_models_leave_everything_behind(settings, cli, tmp_path):
     check_figures(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_learned_prior_is_made_once_and_serves_other_methods(cli, tmp_path):
     """Pre-trained by the first job of a sweep, found by the others; from MLflow where the folder is gone."""
     methods = ["dens", "hmc", "la", "mfvi"]
@@ -108,11 +140,11 @@ def test_a_learned_prior_is_made_once_and_serves_other_methods(cli, tmp_path):
     assert "Pre-training was done before" in again.stdout
 
 
-def test_a_method_that_cannot_serve_a_problem_says_so(cli, tmp_path):
-    found = cli("problem=mixed_pde", "method=gp", "fidelity=smoke")
-    assert found.returncode == 2
-    assert "method=gp is for function approximation" in found.stderr
-    assert "Traceback" not in found.stderr
+def test_a_method_that_cannot_serve_a_problem_says_so(inside: Inside, tmp_path):
+    found = inside("problem=mixed_pde", "method=gp", "fidelity=smoke")
+    assert found.status == 2
+    assert "method=gp is for function approximation" in found.err
+    assert "Traceback" not in found.err
     assert not list(tmp_path.iterdir())
 
 
@@ -171,10 +203,13 @@ def check_mlflow(folder: Path, run) -> None:
     assert not [path for path in (folder / "mlartifacts").rglob("*") if path.suffix in (".pkl", ".py", ".pt")]
 
 
-def test_same_seed_same_numbers_and_other_seed_others(cli, tmp_path):
-    for seed in (3, 3, 4):
-        found = cli("fidelity=smoke", "tracking=none", "figures=false", f"seed={seed}")
-        assert found.returncode == 0, found.stderr
+def test_same_seed_same_numbers_and_other_seed_others(cli, inside: Inside, tmp_path):
+    """In another process, too."""
+    settings = ("fidelity=smoke", "tracking=none", "figures=false")
+    found = cli(*settings, "seed=3")
+    assert found.returncode == 0, found.stderr
+    for seed in (3, 4):
+        assert inside(*settings, f"seed={seed}").status == 0
     first, again, other = (read_metrics(folder) for folder in sorted(run_folders(tmp_path), key=started))
     for metrics in (first, again, other):
         metrics.pop("cost")
@@ -187,14 +222,14 @@ def started(folder: Path) -> float:
     return (folder / ".hydra" / "config.yaml").stat().st_mtime
 
 
-def test_the_last_lines_say_metrics_folder_and_how_to_compare(cli, tmp_path):
-    found = cli("fidelity=smoke", "method=dens")
-    lines = found.stdout.strip().splitlines()
-    assert re.search(r"u\s+│ id\s+│", found.stdout)
+def test_the_last_lines_say_metrics_folder_and_how_to_compare(inside: Inside, tmp_path):
+    found = inside("fidelity=smoke", "method=dens", "figures=false", "gold=null")
+    lines = found.out.strip().splitlines()
+    assert re.search(r"u\s+│ id\s+│", found.out)
     assert lines[-2].startswith("results: ")
     assert Path(lines[-2].removeprefix("results: ")).is_dir()
     assert re.match(r"compare runs: .*mlflow ui --backend-store-uri '?sqlite:///", lines[-1])
-    assert "training 100/100 loss=" in found.stdout
+    assert "training 100/100 loss=" in found.out
 
 
 @pytest.mark.parametrize(
@@ -202,14 +237,11 @@ def test_the_last_lines_say_metrics_folder_and_how_to_compare(cli, tmp_path):
     [
         ["method=hmcc"],
         ["problem.n_train=one"],
-        ["device=cuda"],
         ["-m", "method=hmc,dens", "method.n_burn=-1,5"],
         ["--config-dir", "nowhere"],
-        ["tracking.uri=sqlite:////dev/null/all.db"],
         ["temperature=inf"],
         ["--config-name", "nope"],
         ["method=hmc", "--nope"],
-        ["method=hmc", "--cfg", "nope"],
         ["-sc", "foo"],
         ["-sc", "install=foo"],
         ["method=gp", "problem.case=unknown"],
@@ -217,13 +249,28 @@ def test_the_last_lines_say_metrics_folder_and_how_to_compare(cli, tmp_path):
     ],
     ids=" ".join,
 )
-def test_mistakes_end_in_one_sentence_and_leave_nothing(inside: Inside, tmp_path, arguments):
+def test_mistakes_end_in_one_sentence_and_leave_nothing(inside: Inside, tmp_path, sentence, arguments):
+    sentence(refusal(inside, tmp_path, arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["device=cuda"], ["tracking.uri=sqlite:////dev/null/all.db"], ["method=hmc", "--cfg", "nope"]],
+    ids=" ".join,
+)
+def test_mistakes_that_depend_on_the_machine_end_so_too(inside: Inside, tmp_path, arguments):
+    assert arguments[-1] in refusal(inside, tmp_path, arguments)
+
+
+def refusal(inside: Inside, tmp_path: Path, arguments: list[str]) -> str:
+    """The one sentence with which the program refuses."""
     found = inside(*arguments) if arguments[0].startswith("--") else inside(*arguments, "fidelity=smoke")
     assert found.status == 2
     assert found.out == ""
     assert found.err.count("\n") == 1, found.err
     assert found.err.startswith("sciuq-run: ")
     assert not list(tmp_path.iterdir())
+    return found.err
 
 
 @pytest.mark.parametrize("arguments", [["problem.n_train=one"], ["method=hmc", "--nope"]], ids=" ".join)
@@ -236,6 +283,7 @@ def test_a_process_of_its_own_ends_so_too(cli, tmp_path, arguments):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.full
 def test_two_first_runs_at_once_both_arrive(tmp_path):
     started = [
         subprocess.Popen(
@@ -256,6 +304,7 @@ def test_two_first_runs_at_once_both_arrive(tmp_path):
     assert len(run_folders(tmp_path)) == 2
 
 
+@pytest.mark.full
 def test_ctrl_c_keeps_what_was_computed(tmp_path):
     process = start(tmp_path, "fidelity=smoke", "method.n_samples=40000", "method.compile=never", "figures=false")
     assert process.stdout is not None
@@ -323,6 +372,7 @@ class PriorDraws(Method):
 """
 
 
+@pytest.mark.full
 def test_a_new_problem_and_a_new_method_need_no_change_of_the_package(cli, tmp_path):
     (tmp_path / "my_science.py").write_text(PLUGIN)
     (tmp_path / "mine" / "problem").mkdir(parents=True)
@@ -348,9 +398,9 @@ def test_a_new_problem_and_a_new_method_need_no_change_of_the_package(cli, tmp_p
     assert "Draws" in cli("--help", "--config-dir", "mine").stdout
 
 
-def test_flags_may_stand_behind_settings(cli, tmp_path):
-    found = cli("fidelity=smoke", "method=gp", "-m", "seed=0,1", "tracking=none", "figures=false")
-    assert found.returncode == 0, found.stderr
+def test_flags_may_stand_behind_settings(inside: Inside, tmp_path):
+    found = inside("fidelity=smoke", "method=gp", "-m", "seed=0,1", "tracking=none", "figures=false")
+    assert found.status == 0, found.err
     assert len(run_folders(tmp_path)) == 2
 
 
@@ -367,16 +417,16 @@ def test_hydras_own_options_work(cli, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_numbers_that_go_wrong_stop_the_run_with_a_sentence(cli, tmp_path):
-    found = cli("fidelity=smoke", "method=dens", "method.learning_rate=1e30")
-    assert found.returncode == 1
-    assert "try a smaller method.learning_rate" in found.stdout
-    assert "Traceback" not in found.stdout + found.stderr
+def test_numbers_that_go_wrong_stop_the_run_with_a_sentence(inside: Inside, tmp_path):
+    found = inside("fidelity=smoke", "method=dens", "method.learning_rate=1e30")
+    assert found.status == 1
+    assert "try a smaller method.learning_rate" in found.out
+    assert "Traceback" not in found.out + found.err
     (run,) = runs(tmp_path)
     assert run.info.status == "FAILED"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_ctrl_c_ends_a_whole_sweep(tmp_path):
     process = start(tmp_path, "-m", "fidelity=smoke", "method.n_samples=40000", "method.compile=never", "seed=0,1,2")
     assert process.stdout is not None
@@ -389,32 +439,31 @@ def test_ctrl_c_ends_a_whole_sweep(tmp_path):
     assert [run.info.status for run in runs(tmp_path)] == ["KILLED", "KILLED"]  # the job and its parent
 
 
-def test_a_failing_job_does_not_stop_the_others(cli, tmp_path):
-    found = cli("-m", "fidelity=smoke", "method=dens", "figures=false", "method.learning_rate=1e30,1e-3")
-    assert found.returncode == 1
+def test_a_failing_job_does_not_stop_the_others(inside: Inside, tmp_path):
+    found = inside("-m", "fidelity=smoke", "method=dens", "figures=false", "method.learning_rate=1e30,1e-3")
+    assert found.status == 1
     assert sorted(run.info.status for run in runs(tmp_path)) == ["FAILED", "FAILED", "FINISHED"]
     assert len(run_folders(tmp_path)) == 1
 
 
-def test_a_folder_that_holds_a_run_is_not_used_again(cli, tmp_path):
-    first = cli("fidelity=smoke", "method=dens", "tracking=none", "figures=false", "hydra.run.dir=here")
-    assert first.returncode == 0
+def test_a_folder_that_holds_a_run_is_not_used_again(inside: Inside, finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "here")
     before = (tmp_path / "here" / "metrics.json").read_text()
-    again = cli("fidelity=smoke", "method=dens", "tracking=none", "hydra.run.dir=here", "seed=1")
-    assert again.returncode == 2
-    assert "already holds a run" in again.stderr
+    again = inside("fidelity=smoke", "method=dens", "tracking=none", "hydra.run.dir=here", "seed=1")
+    assert again.status == 2
+    assert "already holds a run" in again.err
     assert (tmp_path / "here" / "metrics.json").read_text() == before
 
 
-def test_a_tracking_server_that_fails_costs_no_result(cli, tmp_path):
-    """The database is locked away between the check and the end of the run."""
+def test_a_database_that_is_none_is_refused_before_any_work(inside: Inside, tmp_path):
     (tmp_path / "mlflow.db").write_text("this is not a database")
-    refused = cli("fidelity=smoke", "method=dens")
-    assert refused.returncode == 2
-    assert "tracking=none" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    refused = inside("fidelity=smoke", "method=dens")
+    assert refused.status == 2
+    assert "tracking=none" in refused.err
+    assert "Traceback" not in refused.err
 
 
+@pytest.mark.full
 def test_without_a_compiler_the_run_goes_on_and_says_so(cli, tmp_path):
     empty = tmp_path / "cache"
     env = {
@@ -434,7 +483,7 @@ def test_a_terminal_gets_a_bar(tmp_path):
 
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        program("fidelity=smoke", "tracking=none"),
+        program("fidelity=smoke", "tracking=none", "figures=false", "gold=null"),
         cwd=tmp_path,
         env=environment(TERM="xterm", COLUMNS="120"),
         stdout=follower,

@@ -13,7 +13,7 @@ from sciuq_runner.config.build import RunSetup, assemble
 from sciuq_runner.config.compose import compose, plain
 from sciuq_runner.sweeps.request import read_sweep
 
-CONF = Path(__file__).parent.parent / "conf"
+CONF = Path(__file__).parents[2] / "conf"
 FIDELITIES = ("smoke", "quick", "paper")
 NEEDED = {"problem=operator": ["problem.data=pairs.npz", "problem.coordinates=[x]"]}
 """What has no default: the person's own data."""
@@ -27,6 +27,7 @@ def run_of(*choices: str) -> RunSetup:
     return assemble(plain(compose([*choices, *(item for name in choices for item in NEEDED.get(name, []))], None)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("group", ["problem", "model", "method", "calibration", "tracking", "detection"])
 def test_every_choice_composes_at_every_fidelity(group):
     for name in names(group):
@@ -34,9 +35,8 @@ def test_every_choice_composes_at_every_fidelity(group):
             run_of(f"{group}={name}", f"fidelity={fidelity}")
 
 
-@pytest.mark.parametrize(
-    "fidelity", [name if name == "paper" else pytest.param(name, marks=pytest.mark.slow) for name in FIDELITIES]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_every_problem_composes_with_every_method(fidelity):
     for problem in names("problem"):
         for method in names("method"):
@@ -64,7 +64,7 @@ def test_hmc_at_paper_fidelity_has_the_numbers_of_the_paper():
     assert found == (0.1, 50, 2000, 1000, 0.6)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_experiments_expand():
     for name in names("experiment"):
         for job in read_sweep([f"experiment={name}", "fidelity=smoke"], None).jobs:

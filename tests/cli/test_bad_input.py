@@ -20,7 +20,7 @@ import pytest
 import scipy.io
 import torch
 import yaml
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from sciuq_runner.cli.run import parse as parse_arguments
@@ -33,6 +33,7 @@ from sciuq_runner.memory import is_shortage
 from sciuq_runner.physics.data_files import read_arrays, read_columns
 from sciuq_runner.physics.expression_parser import parse
 from sciuq_runner.physics.expressions import FUNCTIONS
+from tests import tiers
 from tests.conftest import Inside
 
 CASES = {"expressions": 1000, "problems": 350, "texts": 150, "files": 400, "settings": 200, "lines": 25}
@@ -43,28 +44,39 @@ def test_there_are_enough_cases():
     assert sum(CASES.values()) >= 2000
 
 
-def tried(kind: str, check: Callable[..., None], *inputs: st.SearchStrategy[Any]) -> None:
-    """Check so many different inputs, always the same ones; fails if some were left out."""
-    seen = 0
+Tried = Callable[..., None]
 
-    @settings(
-        max_examples=CASES[kind],
-        deadline=30_000,
-        derandomize=True,
-        database=None,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.tuples(*inputs))
-    def each(values: Any) -> None:
-        nonlocal seen
-        seen += 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            check(*values)
 
-    each()
-    assert seen >= CASES[kind]
+@pytest.fixture(params=["the same", pytest.param("of the day", marks=pytest.mark.full)])
+def tried(request: pytest.FixtureRequest) -> Tried:
+    """Check so many different inputs of a kind: the same ones always, or in the full tier those of the day."""
+
+    def call(kind: str, check: Callable[..., None], *inputs: st.SearchStrategy[Any]) -> None:
+        seen = 0
+
+        @settings(
+            max_examples=CASES[kind],
+            deadline=30_000,
+            derandomize=request.param == "the same",
+            database=None,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(st.tuples(*inputs))
+        def each(values: Any) -> None:
+            nonlocal seen
+            seen += 1
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                check(*values)
+
+        if request.param == "of the day":
+            print(f"{tiers.SEED}={tiers.seed()} makes these inputs again.")
+            each = seed(tiers.seed())(each)
+        each()
+        assert seen >= CASES[kind], "some were left out"
+
+    return call
 
 
 def answered(action: Callable[[], Any]) -> Any:
@@ -187,7 +199,7 @@ GOOD = st.recursive(
 VALUES = {name: torch.tensor([0.3, 1.2, 2.0], dtype=torch.float64) for name in ("u", "x", "u_xx")}
 
 
-def test_expressions_are_refused_or_mean_what_python_means():
+def test_expressions_are_refused_or_mean_what_python_means(tried):
     def check(text: str) -> None:
         found = answered(lambda: parse(text, "problem.equations.f"))
         if found is None:
@@ -266,7 +278,7 @@ def assert_meaningful(found: Any) -> None:
     assert theta.shape == (2, target.size)
 
 
-def test_problems_are_refused_or_have_finite_data(folder):
+def test_problems_are_refused_or_have_finite_data(folder, tried):
     register_resolvers()
     (choice,) = adopt_files([f"problem={folder / 'mine.yaml'}"])
     base = plain(compose([choice, "fidelity=smoke", "method=hmc"], None))
@@ -284,7 +296,7 @@ def test_problems_are_refused_or_have_finite_data(folder):
     tried("problems", check, CHANGES)
 
 
-def test_files_that_should_be_problems_are_refused_or_read(folder):
+def test_files_that_should_be_problems_are_refused_or_read(folder, tried):
     """The text of a YAML file, cut, mixed up, and with bytes of other kinds in it."""
     text = (folder / "mine.yaml").read_bytes()
     scraps = st.sampled_from(
@@ -303,7 +315,7 @@ def test_files_that_should_be_problems_are_refused_or_read(folder):
 # Data files
 
 
-def test_data_files_are_refused_or_give_finite_columns(folder):
+def test_data_files_are_refused_or_give_finite_columns(folder, tried):
     contents = {name: (folder / name).read_bytes() for name in ("u.csv", "q.npz", "q.mat")}
 
     def check(name: str, place: int, length: int, scrap: bytes) -> None:
@@ -352,7 +364,7 @@ CHOICES = [
 ]
 
 
-def test_settings_are_refused_or_give_a_target():
+def test_settings_are_refused_or_give_a_target(tried):
     register_resolvers()
     bases = [plain(compose([*choice, "fidelity=smoke", "tracking=none"], None)) for choice in CHOICES]
 
@@ -388,7 +400,7 @@ TEXTS = st.one_of(
 )
 
 
-def test_command_lines_are_refused_or_understood(tmp_path, monkeypatch, capsys):
+def test_command_lines_are_refused_or_understood(tmp_path, monkeypatch, capsys, tried):
     """The real entry, which shows a configuration that it understands instead of running it."""
     monkeypatch.chdir(tmp_path)
 
@@ -406,23 +418,20 @@ def test_command_lines_are_refused_or_understood(tmp_path, monkeypatch, capsys):
 # Files that are named in another way than they should, or hold something else
 
 SMALL = "coordinates: {x: [0, 1]}\nunknowns: {u: [x]}\nobserved:\n  u: {value: 0, points: 5, noise: 0.1}\n"
-HELP = "name a YAML file, or a problem that sciuq-run --help lists."
-NAMED = {
-    "./alone": "problem=./alone is not there: did you mean 'problem=./alone.yaml'?",
-    "alone": "problem=alone is not there: did you mean 'problem=alone.yaml'?",
-    "alone.yml": "problem=alone.yml is not there: did you mean 'problem=alone.yaml'?",
-    "sub/my": "problem=sub/my is not there: did you mean 'problem=sub/my.yaml'?",
-    "sub/wärme": "problem=sub/wärme is not there: did you mean 'problem=sub/wärme.yaml'?",
-    "sub/none": f"problem=sub/none is not there: {HELP}",
-    "./darcy": f"problem=./darcy is not there: {HELP}",
-    "none.YML": f"problem=none.YML is not there: {HELP}",
-    "~nobody_at_all/x.yaml": "problem=~nobody_at_all/x.yaml",
-    "./p.json": "problem=./p.json is not a YAML file: describe the problem in a file that ends with .yaml.",
-    "none.json": "problem=none.json is not a YAML file: describe the problem in a file that ends with .yaml.",
-    "alone.json": "problem=alone.json is not a YAML file: did you mean 'problem=alone.yaml'?",
-    "folder.yaml": "problem=folder.yaml is a folder: name a YAML file.",
-    "sub/": "problem=sub/ is a folder: name a YAML file.",
-}
+NAMED = [
+    *(
+        "./alone",
+        "alone",
+        "alone.yml",
+        "sub/my",
+        "sub/wärme",
+        "sub/none",
+        "./darcy",
+        "none.YML",
+        "~nobody_at_all/x.yaml",
+    ),
+    *("./p.json", "none.json", "alone.json", "folder.yaml", "sub/"),
+]
 
 
 @pytest.fixture
@@ -446,8 +455,10 @@ def refusal(inside: Inside, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("value", NAMED)
-def test_what_is_meant_as_a_file_is_answered_as_a_file(inside, named, value):
-    assert refusal(inside, f"problem={value}").startswith(NAMED[value])
+def test_what_is_meant_as_a_file_is_answered_as_a_file(inside, named, sentence, value):
+    said = refusal(inside, f"problem={value}")
+    assert said.startswith(f"problem={value}")
+    sentence(said)
 
 
 @pytest.mark.parametrize("value", ["./Y.YAML", "wärme.yaml", "日本.yml", "'alone.yaml'"])
@@ -465,43 +476,43 @@ def test_a_choice_in_a_folder_of_ones_own_stays_a_choice(inside, named):
     assert "_target_: sciuq_runner.problems.function.Function" in found.out
 
 
-NO_PROBLEM = (
-    "should describe a problem by names with values (a: b), with the names coordinates, unknowns, observed ...; "
-)
 CONTENTS = {
-    "hello\n": f"{NO_PROBLEM}it holds a single word or text.",
-    "- a\n- list\n": f"{NO_PROBLEM}it holds a list.",
-    "": f"{NO_PROBLEM}it holds nothing.",
-    "{}": f"{NO_PROBLEM}it holds nothing.",
-    f"{SMALL}coordinates: 1\n": "is not valid YAML in line 5: coordinates is there twice: keep one.",
-    "grid:\n\tx: 1\n": "is not valid YAML in line 2: a tab cannot be used to indent: use spaces.",
-    f"{SMALL}null: 1\n": "has a name that YAML does not read as a text: put the name in quotes.",
+    "a word": "hello\n",
+    "a list": "- a\n- list\n",
+    "nothing": "",
+    "no names": "{}",
+    "a name twice": f"{SMALL}coordinates: 1\n",
+    "a tab": "grid:\n\tx: 1\n",
+    "no name": f"{SMALL}null: 1\n",
 }
 
 
-@pytest.mark.parametrize("content", CONTENTS)
-def test_a_file_that_holds_no_problem_says_what_it_should_hold(inside, tmp_path, content):
-    (tmp_path / "other.yaml").write_text(content)
-    assert refusal(inside, "problem=other.yaml") == f"{tmp_path / 'other.yaml'} {CONTENTS[content]}"
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_file_that_holds_no_problem_says_what_it_should_hold(inside, tmp_path, sentence, name):
+    (tmp_path / "other.yaml").write_text(CONTENTS[name])
+    said = refusal(inside, "problem=other.yaml")
+    assert said.startswith(f"{tmp_path / 'other.yaml'} ")
+    sentence(said)
 
 
 FORMS = {
-    "unknowns: {u: x}": "problem.unknowns.u='x' is not valid: it should be a list in square brackets: write [x].",
-    "unknowns: {on: [x]}": "problem.unknowns has a name that YAML reads as True: put the name in quotes, such as 'on'.",
-    "coordinates: {x: '0, 1'}": "problem.coordinates.x='0, 1' is not valid: it should be a list in square brackets: "
-    "write [0, 1].",
-    "coordinates:": "problem.coordinates has no value: it should be names with values (a: b).",
-    "grid: 21": "problem.grid=21 is not valid: it should be names with values (a: b).",
-    "off: 1": "problem has a name that YAML reads as False: put the name in quotes, such as 'off'.",
+    "unknowns: {u: x}": "problem.unknowns.u",
+    "unknowns: {on: [x]}": "problem.unknowns",
+    "coordinates: {x: '0, 1'}": "problem.coordinates.x",
+    "coordinates:": "problem.coordinates",
+    "grid: 21": "problem.grid",
+    "off: 1": "problem",
 }
 
 
 @pytest.mark.parametrize("line", FORMS)
-def test_a_setting_of_the_wrong_form_is_answered(inside, tmp_path, line):
+def test_a_setting_of_the_wrong_form_is_answered(inside, tmp_path, sentence, line):
     key = line.partition(":")[0]
     others = "".join(text for text in SMALL.splitlines(keepends=True) if not text.startswith(f"{key}:"))
     (tmp_path / "form.yaml").write_text(f"{others}{line}\n")
-    assert refusal(inside, "problem=form.yaml") == FORMS[line]
+    said = refusal(inside, "problem=form.yaml")
+    assert re.match(rf"{FORMS[line]}[ =]", said), said
+    sentence(said)
 
 
 def test_groups_with_nothing_below_them_are_left_out(tmp_path):
@@ -512,27 +523,27 @@ def test_groups_with_nothing_below_them_are_left_out(tmp_path):
 
 
 BROKEN = {
-    b"_target_: a.B\nx: 1\nx: 2\n": "is not valid YAML in line 3: x is there twice: keep one.",
-    b"a: [1\nb: 2\n": "is not valid YAML in line 2: expected ',' or ']', but got ':'.",
-    b"a: \xff\n": "is not a text file in UTF-8.",
-    b"a: \x01\n": "is not valid YAML: unacceptable character #x0001: special characters are not allowed",
+    "a name twice": b"_target_: a.B\nx: 1\nx: 2\n",
+    "a bracket": b"a: [1\nb: 2\n",
+    "no text": b"a: \xff\n",
+    "a special character": b"a: \x01\n",
 }
 
 
-@pytest.mark.parametrize("content", BROKEN)
-def test_a_broken_file_in_a_folder_of_ones_own_is_named(inside, tmp_path, content):
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_in_a_folder_of_ones_own_is_named(inside, tmp_path, sentence, name):
     path = tmp_path / "conf/problem/broken.yaml"
     path.parent.mkdir(parents=True)
-    path.write_bytes(content)
+    path.write_bytes(BROKEN[name])
     found = refusal(inside, "--config-dir", str(tmp_path / "conf"), "problem=broken", "gold=null")
-    assert found == f"{path} {BROKEN[content]}"
+    assert found.startswith(f"{path} ")
+    sentence(found)
 
 
-def test_a_problem_without_its_class_says_which_to_write(inside, tmp_path):
+def test_a_problem_without_its_class_says_which_to_write(inside, tmp_path, sentence):
     path = tmp_path / "conf/problem/bare.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(SMALL)
     found = refusal(inside, "--config-dir", "conf", "problem=bare")
-    assert (
-        found == "problem._target_ is missing: write _target_: sciuq_runner.problems.user.UserProblem above the others."
-    )
+    assert found.startswith("problem._target_ ")
+    sentence(found)

@@ -37,7 +37,7 @@ def generator() -> torch.Generator:
 
 
 def test_every_method_has_a_row():
-    methods = {path.stem for path in (Path(__file__).parent.parent / "conf" / "method").glob("*.yaml")}
+    methods = {path.stem for path in (Path(__file__).parents[2] / "conf" / "method").glob("*.yaml")}
     assert methods == {name.split()[0] for name in ROWS}
 
 
@@ -58,8 +58,8 @@ def weights(name: str, exact: ExactRegression, posterior: Posterior) -> Posterio
     )
 
 
-QUICK_AND_SLOW = [pytest.param(name, marks=pytest.mark.slow) if name == "nuts" else name for name in ROWS]
-SLOW_ONES = [pytest.param(name, marks=pytest.mark.slow) for name in ("nuts", "dens anchored")]
+QUICK_AND_SLOW = [pytest.param(name, marks=pytest.mark.full) if name == "nuts" else name for name in ROWS]
+SLOW_ONES = [pytest.param(name, marks=pytest.mark.full) for name in ("nuts", "dens anchored")]
 
 
 @pytest.mark.parametrize("name", [*["hmc", "mfvi", "la", "la diag", "dens"], *SLOW_ONES])
@@ -146,7 +146,10 @@ def test_a_noise_function_is_recovered_where_there_are_data(name):
     assert np.sqrt(np.mean((found - true) ** 2)) < 0.1
 
 
-@pytest.mark.parametrize("name", ["hmc", "ld", "mfvi", "la", "dens", "dens anchored", "mcd"])
+OTHERS = [pytest.param(name, marks=pytest.mark.full) for name in ("ld", "mfvi", "la", "mcd")]
+
+
+@pytest.mark.parametrize("name", ["hmc", "dens", "dens anchored", *OTHERS])
 def test_compiled_in_pieces_a_method_finds_what_it_does_of_all_readings(name, monkeypatch, caplog):
     """All that compile do, sens and swag as dens; but not the anchored, whose members have readings of their own."""
     monkeypatch.setattr("sciuq_runner.target.batches.PIECE_ROWS", 20)
