@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sciuq_runner.config.compose import Composer, plain
+from sciuq_runner.config.compose import Composer, override_text, plain
 from sciuq_runner.config.configuration_hash import BOOKKEEPING
 
 TUNED = {"tuned/method": ("method",), "tuned/model": ("model",), "tuned/model_method": ("model", "method")}
@@ -69,7 +69,8 @@ def describe_changes(changes: Changes) -> str:
     """One sentence for all changes."""
     by_whom: dict[str, list[str]] = {}
     for key, change in changes.items():
-        text = f"{key}={change['value']} instead of {change['usual']}"
+        usual = override_text(key, change["usual"]).removeprefix(f"{key}=")
+        text = f"{override_text(key, change['value'])} instead of {usual}"
         by_whom.setdefault(str(change["for"]), []).append(text)
     parts = [f"{' and '.join(texts)} for {whom}" for whom, texts in by_whom.items()]
     return f"Not on equal terms: {'; '.join(parts)}."

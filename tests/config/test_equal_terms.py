@@ -72,6 +72,7 @@ def test_what_changed_is_told_with_its_usual_value_and_for_whom():
 def test_two_files_that_change_the_same_are_both_named():
     found = changes("problem=mixed_pde", "model=gan_fp", "method=mcd")
     assert found == {"problem.learn_noise": {"value": False, "usual": True, "for": "method=mcd model=gan_fp"}}
+    assert "problem.learn_noise=false instead of true for method=mcd model=gan_fp." in describe_changes(found)
 
 
 def test_what_the_person_has_chosen_is_no_change():
