@@ -113,7 +113,7 @@ def test_a_run_whose_data_changed_is_refused(tmp_path):
     assert restart_arguments(str(folder), [])[0] == "seed=3"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.cli
 def test_a_run_killed_with_sigkill_is_resumed_by_folder_and_by_id(cli, tmp_path):
     settings = ["fidelity=smoke", "method.n_burn=200", "method.n_samples=1200", "checkpoint_interval=0.3"]

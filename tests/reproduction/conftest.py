@@ -12,6 +12,7 @@ from sciuq_runner.report.runs import Run
 from sciuq_runner.reproduction.cells import Cell, tables
 from sciuq_runner.reproduction.jobs import Job, jobs_of
 from sciuq_runner.tracking.flat import flatten_params
+from tests.tiers import FULL
 
 
 def fake_run(job: Job, seed: int, metrics: Mapping[str, float], status: str = "FINISHED", **params: str) -> Run:
@@ -32,7 +33,7 @@ def all_cells() -> list[Cell]:
     return [cell for table in tables().values() for cell in table.cells]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", params=FULL)
 def as_in_the_paper() -> list[Run]:
     """Two seeds of every job, whose metrics lie around the paper's values: a hundredth above and below."""
     metrics: dict[tuple[str, int], dict[str, float]] = {}
