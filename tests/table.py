@@ -132,7 +132,7 @@ ROWS: dict[str, Row] = {
         },
     ),
     "nuts": Row(
-        NUTS(n_chains=2, n_burn=150, n_samples=800, step_size=0.1),
+        NUTS(n_chains=2, n_burn=150, n_samples=400, step_size=0.1),
         exact_posterior,
         {"n_chains": 3, "n_burn": 5, "n_samples": 12},
         tempered=exact_posterior,

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+FULL = [pytest.param(None, marks=pytest.mark.full, id="full")]
+"""Parameters of a heavy fixture, which put all tests that use it into the full tier."""
+
 LEFT = "left for another commit"
 SEED = "SCIUQ_TEST_SEED"
 TIMES = "sciuq/seconds"

@@ -165,7 +165,7 @@ def test_a_run_that_was_stopped_goes_on_and_replaces_what_it_had_left(inside: In
     assert "has already finished" in inside("resume=run").err
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_server_that_goes_away_costs_nothing(tmp_path, port, capsys, monkeypatch):
     """It is killed in the middle of sampling: the run ends well, and is uploaded when the server is back."""
     monkeypatch.chdir(tmp_path)
@@ -284,7 +284,7 @@ def test_every_session_of_mlflow_is_patient(tmp_path):
         assert session.execute(text("PRAGMA busy_timeout")).scalar() == 1000 * DATABASE_PATIENCE
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_locked_database_is_waited_for(tmp_path, monkeypatch):
     """Another writer holds the file for 30 seconds, which is longer than MLflow waits by itself."""
     monkeypatch.chdir(tmp_path)

@@ -160,7 +160,9 @@ MISTAKES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.full if name == "nuts" else ()) for name in CASES]
+)
 def test_ranks_are_uniform(name):
     found = p_values(ranks(CASES[name], seed=0))
     assert min(found.values()) > LEVEL, found

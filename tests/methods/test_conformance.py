@@ -92,6 +92,8 @@ def test_temperature(name):
 
 
 N_NOISE = 200
+LIKE = ("nuts", "ld", "sgld", "sghmc", "la kron", "la diag", "sens")
+"""Methods that use a noise function as others do, or take long with it."""
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -127,7 +129,7 @@ def noisy_line(n: int = 160) -> Target:
     return Target(model, noise, {"u": PointObservations(x, y)}, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("name", QUICK_AND_SLOW)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.full if name in LIKE else ()) for name in ROWS])
 def test_a_noise_function_is_recovered_where_there_are_data(name):
     """The predicted scale rises along x as the true one does, within what 160 readings can tell."""
     target, row = noisy_line(), ROWS[name]

@@ -41,7 +41,7 @@ def test_gradient_evaluations_are_counted_and_nothing_is_wrong_with_linear_regre
     assert not posterior.warnings
 
 
-@pytest.mark.parametrize("scales", ["gibbs", "joint"])
+@pytest.mark.parametrize("scales", [pytest.param("gibbs", marks=pytest.mark.full), "joint"])
 def test_the_learned_scale_of_many_weights_settles(scales):
     """From a start far away, and with as many effective samples as a chain has that forgets within some transitions:
     draws given the weights alone, which know it to a thirtieth, have some twenty."""

@@ -130,7 +130,7 @@ def test_posterior_over_a_linear_generator_is_the_exact_gaussian_one():
     precision = np.eye(3) + features.T @ features / 0.3**2
     covariance = np.linalg.inv(precision)
     mean = covariance @ features.T @ (y[:, 0] - offset) / 0.3**2
-    method = HMC(n_chains=8, n_burn=300, n_samples=8000, n_leapfrog=10, thin=1, step_size=0.1, compile="never")
+    method = HMC(n_chains=8, n_burn=300, n_samples=2400, n_leapfrog=10, thin=1, step_size=0.1, compile="never")
     posterior = method.run(target, random(4), Loop())
     assert_moments(posterior.theta.unflatten(0, (8, -1)), mean, covariance)
 

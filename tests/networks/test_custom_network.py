@@ -17,7 +17,7 @@ from sciuq_runner.schema import Factory
 from sciuq_runner.seeds import stream
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import Loop
-from tests.conftest import read_metrics, run_folders
+from tests.conftest import Inside, read_metrics, run_folders
 from tests.table import ROWS
 
 
@@ -52,7 +52,7 @@ class Siren(nn.Module):
 
 @pytest.mark.parametrize("module", [Residual, Siren])
 @pytest.mark.parametrize(
-    "name", [*(name for name in ROWS if name != "nuts"), pytest.param("nuts", marks=pytest.mark.slow)]
+    "name", [*(name for name in ROWS if name != "nuts"), pytest.param("nuts", marks=pytest.mark.full)]
 )
 def test_every_method_runs_on_it(module, name):
     row = ROWS[name]
@@ -69,17 +69,17 @@ def test_every_method_runs_on_it(module, name):
 
 
 @pytest.mark.cli
-def test_it_is_named_on_the_command_line(cli, tmp_path):
+def test_it_is_named_on_the_command_line(cli, inside: Inside, tmp_path):
     source = Path(__file__).read_text()
     (tmp_path / "my_nets.py").write_text("import math\nimport torch\nfrom torch import Tensor, nn\n\n")
     body = source[source.index("class Residual") : source.index("@pytest.mark.parametrize")]
     with (tmp_path / "my_nets.py").open("a") as file:
         file.write(body)
     network = "model.network={_target_: my_nets.Siren, width: 12}"
-    refused = cli("fidelity=smoke", network)
-    assert refused.returncode == 2
-    assert "add trust=[my_nets]" in refused.stderr
-    found = cli("fidelity=smoke", "tracking=none", network, "trust=[my_nets]")
+    refused = inside("fidelity=smoke", network)
+    assert refused.status == 2
+    assert "add trust=[my_nets]" in refused.err
+    found = cli("fidelity=smoke", "tracking=none", "figures=false", "gold=null", network, "trust=[my_nets]")
     assert found.returncode == 0, found.stderr
     (folder,) = run_folders(tmp_path)
     assert read_metrics(folder)["config"]["model"]["network"]["width"] == 12

@@ -326,6 +326,7 @@ def test_slices_are_found_in_any_unit(tmp_path):
     assert splits["middle"].sum() == 11
 
 
+@pytest.mark.full
 @pytest.mark.cli
 def test_a_run_in_units(inside: Inside, tmp_path):
     """Figures, model and all, in single precision."""

@@ -8,16 +8,19 @@ import sys
 import pytest
 
 from sciuq_runner.cli.report import main
-from tests.report.conftest import leave_folder, report, results
+from tests.report.conftest import leave_folder, results
 
 
-@pytest.mark.cli
-def test_report_of_an_experiment(store, tmp_path):
-    found = report(store, "--output", str(tmp_path / "new" / "folder"))
-    assert found.returncode == 0, found.stderr
-    assert found.stderr == ""
-    assert found.stdout.splitlines()[-2:] == [f"report: {tmp_path}/new/folder/report.{kind}" for kind in ("html", "md")]
-    assert "0.225 ± 0.007" in found.stdout
+def test_report_of_an_experiment(store, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(store)
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit) as ended:
+        main(["--output", str(tmp_path / "new" / "folder")])
+    assert not ended.value.code
+    found = capsys.readouterr()
+    assert found.err == ""
+    assert found.out.splitlines()[-2:] == [f"report: {tmp_path}/new/folder/report.{kind}" for kind in ("html", "md")]
+    assert "0.225 ± 0.007" in found.out
     text = (tmp_path / "new/folder/report.md").read_text()
     assert "| hmc    |     2 | **0.225 ± 0.007** |" in text
     for seed, status in enumerate(("FAILED", "KILLED", "RUNNING")):

@@ -15,6 +15,7 @@ from sciuq_runner.reproduction.paper_jobs import Job, jobs_of
 from sciuq_runner.reproduction.paper_tables import PaperCell, tables
 from sciuq_runner.tracking.flat_keys import flatten_params
 from sciuq_runner.tracking.tracker import Tracker
+from tests.tiers import FULL
 
 FIDELITY = "paper"
 """The one at which tests compose all presets, which takes seconds: it is that of the runs in docs/results."""
@@ -38,7 +39,7 @@ def all_cells() -> list[PaperCell]:
     return [cell for table in tables().values() for cell in table.cells]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", params=FULL)
 def as_in_the_paper() -> list[RecordedRun]:
     """Two seeds of every job, whose metrics lie around the paper's values: a hundredth above and below."""
     metrics: dict[tuple[str, int], dict[str, float]] = {}

@@ -152,6 +152,7 @@ def test_a_guess_goes_by_steps_among_jobs_of_one_kind():
     assert guess(job, [(other, 30.0)]) == pytest.approx(START + (30.0 - START) * ratio)
 
 
+@pytest.mark.full
 def test_a_job_of_unknown_time_is_guessed_by_those_most_like_it_and_waits_its_turn(here, capsys, monkeypatch):
     known = {
         "epistemic_growth method=hmc problem.n_train=32 problem.noise_scale=0.1": 61.0,
@@ -205,6 +206,7 @@ def test_at_paper_fidelity_every_preset_has_its_own_seeds():
     assert [*options, parse([]).seeds] == [None, 3, 1]
 
 
+@pytest.mark.full
 def test_measured_times_are_of_jobs_that_there_are():
     names = {job.name for preset in presets() for job in jobs_of(preset, FIDELITY)}
     for times in measured().values():

@@ -44,6 +44,7 @@ def test_every_file_has_its_place_in_the_order_and_a_line_that_describes_it():
     assert all(presets().values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", JOBS)
 def test_a_preset_expands_to_its_jobs_and_each_can_start(name):
     found = jobs_of(name, FIDELITY)
@@ -61,6 +62,7 @@ def test_alone_a_preset_is_of_paper_fidelity_and_five_seeds_or_ten_fields(name):
     assert config.hydra.sweeper.params.seed == ("range(0,10)" if name == "darcy_noisy" else "range(0,5)")
 
 
+@pytest.mark.full
 def test_what_presets_share_is_run_once():
     found = jobs(ORDER, FIDELITY)
     # Of the presets after the first, the runs of calibration size and cost are those of all methods, and the known

@@ -34,6 +34,7 @@ def test_there_are_345_cells():
     assert all(re.search("tab:|fig:", table.source) for table in tables().values())
 
 
+@pytest.mark.full
 def test_every_cell_has_one_job_and_a_metric_that_no_other_number_has():
     places: dict[tuple[str, str], PaperCell] = {}
     for cell in all_cells():

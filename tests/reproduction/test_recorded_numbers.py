@@ -124,7 +124,7 @@ def test_a_name_that_no_run_records_is_missed(recorded):
     assert missing(OneOfEach(recorded), [replace(cell, metric="u/id/rl2"), cell]) == [cell.name]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_every_job_records_what_its_own_cells_and_findings_ask_for(recorded):
     """What a run records depends on its method and model too."""
     cells = [cell for cell in all_cells() if cell.preset != "cost_gpu"]

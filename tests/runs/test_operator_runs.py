@@ -28,6 +28,7 @@ from sciuq_runner.pyfunc import PyFunc
 from sciuq_runner.runs.pipeline import execute
 from sciuq_runner.training.loop import Loop
 from tests.conftest import read_metrics, run_folders, start
+from tests.tiers import FULL
 
 pytestmark = pytest.mark.cli
 
@@ -373,7 +374,7 @@ def test_a_saved_operator_makes_no_data(run):
 # One field with noisy readings
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=FULL)
 def noisy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Runs of both priors in front of one operator."""
     folder = tmp_path_factory.mktemp("noisy")
@@ -458,7 +459,7 @@ CASES: dict[str, tuple[list[str], Callable[[dict[str, Any]], bool]]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_other_cases_of_the_problem(case, tmp_path, capsys):
     settings, check = CASES[case]

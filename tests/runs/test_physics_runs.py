@@ -12,11 +12,12 @@ from sciuq_runner.problems.user_description import PREDICTED_COLUMNS
 
 from sciuq_runner.evaluation.result_files import read_results
 from tests.conftest import read_metrics, run_folders, start
+from tests.tiers import FULL
 
 pytestmark = pytest.mark.cli
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=FULL)
 def finished(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("physics")
     process = start(folder, "problem=mixed_pde", "method=dens", "fidelity=smoke", "calibration=var", "calibration.n=20")

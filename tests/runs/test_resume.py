@@ -120,7 +120,7 @@ def test_a_run_of_a_preset_of_an_earlier_version_names_its_group_as_it_is_called
     assert plain(compose(arguments, None))["model"]["_target_"].endswith("GANFP")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.cli
 def test_a_run_killed_with_sigkill_is_resumed_by_folder_and_by_id(cli, tmp_path):
     settings = ["fidelity=smoke", "method.n_burn=200", "method.n_samples=1200", "checkpoint_interval=0.3"]

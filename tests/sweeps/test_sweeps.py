@@ -102,7 +102,7 @@ def twelve(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, found.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.cli
 def test_twelve_jobs_side_by_side_all_arrive_under_one_parent(twelve):
     folder, output = twelve
@@ -124,7 +124,7 @@ def test_twelve_jobs_side_by_side_all_arrive_under_one_parent(twelve):
     assert threads == {"1"}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.cli
 def test_a_killed_sweep_goes_on(twelve, tmp_path):
     """Killed while a result is there but not yet in MLflow: nothing is lost, done twice, or left running."""
@@ -139,7 +139,7 @@ def test_a_killed_sweep_goes_on(twelve, tmp_path):
     assert not list(tmp_path.glob("runs/*/*/checkpoint.safetensors"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.cli
 def test_ctrl_c_in_a_terminal_keeps_what_all_jobs_computed(tmp_path):
     """It reaches all processes of the terminal at once: each ends after its current step, with its results."""
@@ -189,7 +189,7 @@ def postgres() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.cli
 def test_processes_of_submitit_write_into_postgresql(postgres, tmp_path):
     """What SLURM would do, by submitit's local executor: one real job, and one that fails with its sentence."""
