@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from sciuq_runner.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
-    from sciuq_runner.api import Run, load, run, sweep
+    from sciuq_runner.api import Run, load, resume, run, sweep
 
 __version__ = "0.2.0"
-__all__ = ["ConfigError", "Run", "RunError", "__version__", "load", "run", "sweep"]
+__all__ = ["ConfigError", "Run", "RunError", "__version__", "load", "resume", "run", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Run", "load", "run", "sweep"):
+    if name in ("Run", "load", "resume", "run", "sweep"):
         from sciuq_runner import api
 
         return getattr(api, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ def run(
     Args:
         problem: a built-in problem, a YAML file, or the same as a mapping, in which ``file`` may be a data frame, an
             xarray object or arrays, and an equation a Python function of fields, parameters and coordinates by name
-            (``lambda u, k: u.t - k * u.xx``).
+            (``lambda u, k: u.t - k * u.xx``; ``u.value`` is the field itself, and functions are torch's).
         overrides: further settings as on the command line, ``["method.n_members=5"]``.
         folder: where the results go; a new folder below ``runs/`` unless given.
         tracking: ``"mlflow"`` keeps the run there too.
@@ -54,8 +54,7 @@ def run(
         config_dir: a folder with your own ``problem/``, ``method/`` … files.
         progress: whether to show a bar.
         settings: choices and settings by name: ``method="hmc"``, ``model="bnn"``, ``calibration="cdf"``,
-            ``fidelity="smoke"``, ``seed=3``, ``device="cpu"`` …; mappings for single settings,
-            ``method={"n_members": 5}`` keeping the chosen method.
+            ``fidelity="smoke"``, ``seed=3``, ``device="cpu"`` …. Single settings of a choice are overrides.
 
     Returns:
         The finished run: the posterior of the fields :math:`p(u(x) \mid D)` and of the parameters.
@@ -79,15 +78,48 @@ def run(
     from sciuq_runner.runs.library import make_run
 
     named = {**settings, "tracking": tracking}
-    return Run(make_run(problem, named, overrides, folder, trust, config_dir, progress))
+    return Run(make_run(problem, named, overrides, folder, trust, config_dir, progress), trust)
 
 
-def load(run: str | Path, functions: Mapping[str, Callable[..., Any]] | None = None) -> Run:
+def resume(
+    run: str | Path,
+    *,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    trust: Sequence[str] = (),
+    config_dir: str | Path | None = None,
+    progress: bool = True,
+) -> Run:
+    """Go on with a run that was interrupted or died, from its last checkpoint, as ``sciuq-run resume=RUN`` does.
+
+    Args:
+        run: the folder, or the id in MLflow.
+        functions: the Python functions among the equations of its problem, by name, in another process.
+        trust: modules of your own that the run was started with; likewise ``config_dir``.
+        progress: whether to show a bar.
+
+    Example:
+        >>> import sciuq_runner as sq
+        >>> sq.resume(sq.run("function", method="dens", fidelity="smoke", progress=False).folder)
+        Traceback (most recent call last):
+        ...
+        sciuq_runner.errors.ConfigError: resume=... is a run that has already finished.
+    """
+    from sciuq_runner.config.problem_mapping import give_functions_to
+    from sciuq_runner.runs.library import resume_run
+    from sciuq_runner.runs.resume import problem_file
+
+    if functions:
+        give_functions_to(problem_file(str(run)), functions)
+    return Run(resume_run(str(run), trust, config_dir, progress), trust)
+
+
+def load(run: str | Path, functions: Mapping[str, Callable[..., Any]] | None = None, trust: Sequence[str] = ()) -> Run:
     """A finished run, by its folder or its id in MLflow.
 
     Args:
         run: the folder, or the id.
         functions: the Python functions among the equations of its problem, by name; to predict with them.
+        trust: modules of your own that the run was started with.
 
     Example:
         >>> import sciuq_runner as sq
@@ -97,7 +129,7 @@ def load(run: str | Path, functions: Mapping[str, Callable[..., Any]] | None = N
     """
     from sciuq_runner.runs.finding import find_run
 
-    found = Run(find_run(str(run)))
+    found = Run(find_run(str(run)), trust)
     if functions:
         from sciuq_runner.config.problem_mapping import give_functions
 
@@ -150,8 +182,9 @@ class Run:
         (2, 3)
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, trust: Sequence[str] = ()) -> None:
+        self.folder = Path(folder).resolve()
+        self._trust = tuple(trust)
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
@@ -194,13 +227,14 @@ class Run:
                 functions ``[R, S]``, one in each row.
             quantity: what to predict; the problem's first quantity unless given.
         """
+        import numpy as np
         import pandas as pd
 
         from sciuq_runner.pyfunc import PyFunc
 
         if isinstance(points, Mapping):
             try:
-                points = pd.DataFrame(dict(points))
+                points = pd.DataFrame({name: np.atleast_1d(values) for name, values in points.items()})
             except ValueError as error:
                 raise ConfigError(f"The points should have one column for every coordinate: {error}.") from error
         found: pd.DataFrame = PyFunc(self._emulator).predict(points, {"quantity": quantity})
@@ -216,8 +250,11 @@ class Run:
         """
         from sciuq_runner.runs.afterwards import recalibrate
 
-        settings = [f"calibration=[{','.join(calibrators)}]", f"calibration.data={data}"]
-        recalibrate(self.folder, [*settings, *([f"calibration.n={n}"] if n is not None else [])])
+        names = [name for item in calibrators for name in ([item] if isinstance(item, str) else item)]
+        if not names:
+            raise ConfigError("calibrate() needs a calibrator: var, cdf, crude or conformal.")
+        settings = [f"calibration=[{','.join(names)}]", f"calibration.data={data}"]
+        recalibrate(self.folder, [*settings, *([f"calibration.n={n}"] if n is not None else [])], self._trust)
         for name in ("metrics", "predictions", "_emulator", "_figures"):
             self.__dict__.pop(name, None)
         return self
@@ -285,22 +322,18 @@ class Run:
         from sciuq_runner.config.environment import trusted
         from sciuq_runner.predict.emulator import Emulator
 
-        return Emulator(self.folder / layout.MODEL, trusted())
+        return Emulator(self.folder / layout.MODEL, [*trusted(), *self._trust])
 
     @cached_property
     def _figures(self) -> Mapping[str, Any]:
         from sciuq_runner.runs.afterwards import figures_of
 
-        return figures_of(self.folder)
+        return figures_of(self.folder, self._trust)
 
     @property
     def _units(self) -> dict[str, str]:
-        return {name: unit for name, unit in self._unit_names() if unit}
-
-    def _unit_names(self) -> Iterator[tuple[str, str]]:
         units = self.metrics["config"]["problem"].get("units") or {}
-        for name, unit in units.items():
-            yield name, str(unit.get("name", "")) if isinstance(unit, Mapping) else ""
+        return {key: str(unit["name"]) for key, unit in units.items() if isinstance(unit, Mapping) and "name" in unit}
 
 
 def _png(figure: Figure) -> bytes:

@@ -15,6 +15,8 @@ class ConfigError(Exception):
     What it quotes can hold line breaks and codes for the terminal: they are shown, not obeyed.
     """
 
+    is_logged = False  # whether the log of a run has it already
+
     def __init__(self, sentence: str) -> None:
         super().__init__("".join(c if c.isprintable() else ascii(c)[1:-1] for c in sentence))
 

@@ -26,6 +26,7 @@ class PyFunc:
         import pandas as pd
 
         quantity = (params or {}).get("quantity")
+        self.emulator.quantity(quantity)
         if self.emulator.takes_functions:
             try:
                 values = np.asarray(model_input, dtype=float)
@@ -39,7 +40,7 @@ class PyFunc:
                 raise ConfigError(f"The points lack the column {missing[0]}: they need {', '.join(names)}.")
             model_input = model_input[list(names)].to_numpy()
         try:
-            x = np.asarray(model_input, dtype=float)
+            x = np.array(model_input, dtype=float, order="C")  # torch takes no reversed columns
         except (TypeError, ValueError) as error:
             raise ConfigError("The points should be a table of finite numbers, one row per point.") from error
         if x.ndim == 1 and len(names) == 1:

@@ -9,6 +9,8 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,13 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
+from hydra.core.global_hydra import GlobalHydra
+from threadpoolctl import threadpool_info
 
 import sciuq_runner as sq
 from sciuq_runner import api
+from sciuq_runner.physics.python_equations import fingerprint
+from sciuq_runner.training.loop import Silent
 from tests.conftest import Inside
 
 SMOKE = {"fidelity": "smoke", "progress": False, "figures": False}
@@ -78,11 +84,6 @@ def test_settings_by_keyword_reach_the_run(made):
     config = made.metrics["config"]
     assert (config["seed"], config["choices"]["method"], config["choices"]["calibration"]) == (3, "hmc", "var")
     assert config["figures"] is False
-
-
-def test_single_settings_are_given_as_a_mapping(folder):
-    found = sq.run("function", overrides=["method=dens"], method={"n_members": 2, "n_steps": 5}, **SMOKE)
-    assert found.metrics["config"]["method"]["n_members"] == 2
 
 
 @pytest.mark.parametrize(
@@ -146,11 +147,21 @@ def test_a_function_is_given_again_in_another_process(folder, monkeypatch):
     assert len(sq.load(run.folder, {"ode": ode}).predict({"x": [0.5]}, "ode")) == 1
 
 
-def test_a_problem_without_files_stays_with_its_run(made):
-    """So that it can be resumed, and repeated from the command line."""
-    assert {path.name for path in (made.folder / "problem").iterdir()} == {"problem.yaml", "observed_u.csv"}
-    kept = pd.read_csv(made.folder / "problem" / "observed_u.csv")
-    np.testing.assert_array_equal(kept["u"], U)
+def test_a_problem_without_files_is_kept_by_its_content(made):
+    """So that runs can be resumed, and repeated from the command line, and those of equal problems are known."""
+    file = Path(made.metrics["config"]["problem"]["file"])
+    assert {path.name for path in file.parent.iterdir()} == {"problem.yaml", "observed_u.csv"}
+    np.testing.assert_array_equal(pd.read_csv(file.parent / "observed_u.csv")["u"], U)
+    grid, problem = {"seed": [0, 1]}, decay({"x": X, "u": U})
+    sq.sweep(grid, problem, method="la", **SMOKE)
+    again = sq.sweep(grid, problem, method="la", overrides=["sweep.resume=true"], **SMOKE)
+    assert set(again["status"]) == {"finished before"}
+
+
+def test_files_of_a_mapping_are_seen_from_the_working_folder(folder):
+    pd.DataFrame({"x": X, "u": U}).set_index("x").to_csv("here.csv")
+    assert sq.run(decay("here.csv"), method="la", **SMOKE).metrics["parameters"]["k"]["mean"] > 0
+    assert sq.run(decay(pd.read_csv("here.csv", index_col="x")), method="la", **SMOKE).warnings is not None
 
 
 def test_parameters_are_draws_by_chain(made):
@@ -188,7 +199,8 @@ def test_units_have_names(folder):
 def test_it_predicts_at_points_of_any_kind(made):
     points = pd.DataFrame({"x": [0.25, 0.5]})
     found = made.predict(points)
-    for same in ({"x": [0.25, 0.5]}, np.array([[0.25], [0.5]])):
+    assert len(made.predict({"x": 0.25})) == 1
+    for same in ({"x": [0.25, 0.5]}, np.array([[0.25], [0.5]]), np.array([[0.5], [0.25]])[::-1]):
         pd.testing.assert_frame_equal(made.predict(same), found)
     grid = made.predictions
     np.testing.assert_allclose(found["mean"], grid["u_mean"].sel(x=[0.25, 0.5], method="nearest"), rtol=1e-6)
@@ -215,9 +227,17 @@ def test_it_is_calibrated_anew(folder):
     assert run.calibrate("cdf", "var", n=4) is run
     assert "u_cal_cdf_mean" in run.predictions
     assert run.metrics["config"]["calibration"]["n"] == 4
+    with pytest.raises(sq.ConfigError, match="needs a calibrator"):
+        run.calibrate()
     for wrong in (["cfd"], ["var", "cfd"]):
         with pytest.raises(sq.ConfigError, match="calibration=cfd does not exist: did you mean 'cdf'"):
             run.calibrate(*wrong)
+
+
+def test_nothing_held_out_calibrates_nothing(folder):
+    run = sq.run(decay({"x": X, "u": U}), method="la", **SMOKE)
+    with pytest.raises(sq.ConfigError, match="needs observations that were held out"):
+        run.calibrate("var")
 
 
 def test_figures_are_drawn_when_asked_for(made):
@@ -246,6 +266,9 @@ def test_arviz_has_all_groups(made):
     np.testing.assert_allclose(found.posterior["u"].mean(("chain", "draw")), made.predictions["u_mean"], rtol=1e-5)
     assert found.observed_data["u"].shape == (15,)
     assert found.sample_stats["lp"].shape == draws
+    assert np.isfinite(found.sample_stats["lp"]).all()  # the exact condition counts by its tolerance
+    assert list(found.log_likelihood) == ["u"]
+    np.testing.assert_allclose(found.posterior["u_x"], made.predictions["x"])
     # by the formula of the Gaussian, from predictions at the same points
     points = found.constant_data["u_x"].values
     mean = made.predict(points)["mean"].to_numpy()
@@ -294,6 +317,7 @@ def test_a_mistake_leaves_nothing_behind(folder):
         (decay(np.ones((3, 5))), r"problem\.observed\.u\.file is an array of the shape \[3, 5\]"),
         (decay({"x": X, "v": U}), "column 'u'|has no column"),
         (decay({"x": ["a"], "u": [1.0]}), "should hold numbers"),
+        (decay({"x": X, "u": U[1:]}), "columns of equal length; it has x 20, u 19"),
         (decay({"x": X, "u": U}, constants={"c": object()}), "problem.constants.c is a object"),
     ):
         with pytest.raises(sq.ConfigError, match=sentence):
@@ -303,9 +327,70 @@ def test_a_mistake_leaves_nothing_behind(folder):
 
 def test_the_process_stays_as_it_was(folder):
     root = logging.getLogger()
-    before = (list(root.handlers), root.level, torch.get_num_threads(), dict(os.environ), signal.getsignal(2))
-    sq.run("function", method="dens", trust=["json"], **SMOKE)
-    assert before == (list(root.handlers), root.level, torch.get_num_threads(), dict(os.environ), signal.getsignal(2))
+    said = logging.FileHandler("mine.log", mode="w")
+    root.addHandler(said)
+
+    def state() -> tuple[Any, ...]:
+        pools = [library["num_threads"] for library in threadpool_info()]
+        own = (list(root.handlers), root.level, logging.getLogger("matplotlib").level, signal.getsignal(2))
+        return (*own, torch.get_num_threads(), pools, dict(os.environ), list(sys.path), GlobalHydra.instance().hydra)
+
+    before = state()
+    sq.run("function", method="dens", trust=["json"], threads=1, **SMOKE)
+    sq.sweep({"seed": [0]}, method="dens", **SMOKE)
+    logging.getLogger("mine").error("still heard")
+    try:
+        assert state() == before
+        assert "still heard" in Path("mine.log").read_text()
+    finally:
+        root.removeHandler(said)
+
+
+def test_runs_in_threads_wait_for_each_other(folder):
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(sq.run, "function", method="dens", seed=seed, **SMOKE) for seed in range(3)]
+    runs = [job.result() for job in jobs]
+    assert len({run.folder for run in runs}) == 3
+    assert [run.metrics["config"]["seed"] for run in runs] == [0, 1, 2]
+
+
+def test_an_interrupted_run_goes_on(folder, monkeypatch):
+    """With a Python function among its equations, given again as in another process; and ends as if nothing were."""
+
+    def ode(u, k):
+        return u.x + k * u.value
+
+    problem = decay({"x": X, "u": U}, equations={"ode": ode})
+    settings: dict[str, Any] = {"method": "hmc", "checkpoint_interval": 1e-9, **SMOKE}
+    whole = sq.run(problem, **settings)
+    update, calls = Silent.update, []
+
+    def interrupt(self: Silent, done: int, numbers: dict[str, float]) -> None:
+        calls.append(done)
+        if len(calls) == 25:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Silent, "update", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        sq.run(problem, folder="stopped", **settings)
+    monkeypatch.setattr(Silent, "update", update)
+    monkeypatch.setattr("sciuq_runner.physics.python_equations._REGISTERED", {})
+    assert not Path("stopped/metrics.json").exists()
+    found = sq.resume("stopped", functions={"ode": ode}, progress=False)
+    xr.testing.assert_identical(found.predictions, whole.predictions)
+
+
+def test_functions_are_told_apart_by_all_that_they_depend_on():
+    def scaled(factor: Any):
+        return lambda u: factor * u.x
+
+    long, other = np.zeros(10_000), np.zeros(10_000)
+    other[5_000] = 1.0
+    assert fingerprint(scaled(1.0)) == fingerprint(scaled(1.0)) != fingerprint(scaled(2.0))
+    assert fingerprint(scaled(long)) != fingerprint(scaled(other))
+    assert fingerprint(partial(scaled, 1.0)) != fingerprint(partial(scaled, 2.0))
+    assert fingerprint(scaled(scaled(1.0))) == fingerprint(scaled(scaled(1.0))) != fingerprint(scaled(scaled(2.0)))
+    assert fingerprint(scaled(object())) != fingerprint(scaled(object()))  # nothing can be told of them
 
 
 def test_warnings_are_shown_and_kept(folder, capsys):
@@ -321,15 +406,22 @@ def test_no_mlflow_unless_asked(folder):
 
 def test_a_sweep_is_a_table(folder, capsys):
     table = sq.sweep({"method": ["la", "dens"], "seed": range(2)}, decay({"x": X, "u": U}), **SMOKE)
-    assert table[["method", "seed"]].values.tolist() == [["la", "0"], ["la", "1"], ["dens", "0"], ["dens", "1"]]
+    assert table[["method", "seed"]].values.tolist() == [["la", 0], ["la", 1], ["dens", 0], ["dens", 1]]
     assert set(table["status"]) == {"finished"}
     assert sq.load(table["folder"][0]).metrics["parameters"]["k"]["mean"] == table["parameters/k/mean"][0]
     assert capsys.readouterr().out == ""
-    with pytest.raises(sq.ConfigError, match="should be a list of values"):
-        sq.sweep({"method": "la"})
+    for grid, more, sentence in (
+        ({"method": "la"}, {}, "should be a list of values"),
+        ("method=la,dens", {}, "the grid should be a mapping"),
+        ({"method": ["la"]}, {"method": "dens"}, "method is in the grid and given beside it"),
+    ):
+        with pytest.raises(sq.ConfigError, match=sentence):
+            sq.sweep(grid, **more)
+    with pytest.raises(sq.ConfigError, match=r"sq\.sweep runs them all"):
+        sq.run(method=["la", "dens"])
 
 
 def test_examples_in_docstrings_run(folder, capsys):
     with capsys.disabled():
-        failed = [doctest.testmod(module).failed for module in (sq, api)]
+        failed = [doctest.testmod(module, optionflags=doctest.ELLIPSIS).failed for module in (sq, api)]
     assert failed == [0, 0]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from sciuq_runner.cli.common import conclude
 from sciuq_runner.config.environment import TRUST_VARIABLE, trusted
-from sciuq_runner.errors import FAILED, INTERRUPTED, OK, ConfigError, RunError
+from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, RunError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -84,6 +84,10 @@ def run_one(parsed: argparse.Namespace, resumes: bool) -> int:
         outcome, _ = start.make(terminal())
     except RunError:  # the log has it
         return FAILED
+    except ConfigError as error:
+        if not error.is_logged:
+            raise
+        return WRONG_INPUT
     return INTERRUPTED if outcome.interrupted else OK
 
 
@@ -137,6 +141,8 @@ def refuse_flags(parsed: argparse.Namespace) -> None:
         if getattr(parsed, name, None):
             flag = "--" + name.replace("_", "-")
             raise ConfigError(f"{flag} is not supported: choose with group=choice, or add files with --config-dir.")
+    from sciuq_runner.config.compose import refuse_deletions
+
     modes = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(parsed, name, None)]
     if len(modes) > 1:
         flags = " and ".join("--" + name.replace("_", "-") for name in modes)
@@ -144,8 +150,7 @@ def refuse_flags(parsed: argparse.Namespace) -> None:
     completion = re.fullmatch("(install|uninstall|query)=(bash|fish|zsh)", " ".join(parsed.overrides))
     if parsed.shell_completion and not completion:
         raise ConfigError("-sc needs one of install=, uninstall= and query= with bash, fish or zsh: -sc install=bash.")
-    if any(override.startswith(("tuned", "~")) for override in parsed.overrides):
-        raise ConfigError("tuned= and ~ cannot be used: change single settings with key=value instead.")
+    refuse_deletions(parsed.overrides)
 
 
 def resumed(arguments: list[str]) -> list[str]:

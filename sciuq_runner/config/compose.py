@@ -77,6 +77,12 @@ def refuse_code(cfg: DictConfig, overrides: Sequence[str]) -> None:
     permissions.refuse_code(cfg, trusted(), given)
 
 
+def refuse_deletions(overrides: Sequence[str]) -> None:
+    """Tuned settings are part of a choice, and no part of the configuration can be left out."""
+    if any(override.startswith(("tuned", "~")) for override in overrides):
+        raise ConfigError("tuned= and ~ cannot be used: change single settings with key=value instead.")
+
+
 def quote(text: str) -> str:
     """A value that the override grammar takes as it is."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")

@@ -73,8 +73,6 @@ def adopt_files(arguments: Sequence[str]) -> list[str]:
 
 
 def _adopt(value: str) -> str:
-    from hydra.core.config_store import ConfigStore
-
     text = value.strip().strip("'\"")
     if not _is_yaml(text):
         if text.startswith(("./", "../", "/", "~")):  # else it can be a choice of Hydra's, in a folder of its own
@@ -86,6 +84,13 @@ def _adopt(value: str) -> str:
         raise ConfigError(f"problem={value}: {first_line(error)}") from error
     if not path.is_file():
         raise ConfigError(not_a_file(text))
+    return adopt_file(path)
+
+
+def adopt_file(path: Path) -> str:
+    """Make a YAML file a choice of the group ``problem``; returns the name of the choice."""
+    from hydra.core.config_store import ConfigStore
+
     try:
         top = refuse_bomb(path)
         node = OmegaConf.to_container(OmegaConf.load(path))

@@ -17,14 +17,19 @@ from sciuq_runner.predict.predictive import predict
 from sciuq_runner.target.density import Target
 from sciuq_runner.target.terms import log_density
 
+GROUPS = ("posterior", "log_likelihood", "sample_stats", "observed_data", "constant_data")
+
 
 def inference_data(target: Target, posterior: Posterior, results: Mapping[str, Result], **attributes: Any) -> Any:
     r"""The samples of a run as :class:`arviz.InferenceData`.
 
-    - ``posterior``: parameters, learned scales, and every quantity on its test grid, ``[chain, draw, point]``;
+    - ``posterior``: parameters, learned scales ``[chain, draw]``, and every quantity on its test grid
+      ``[chain, draw, u_point]`` with the coordinates of its points;
     - ``observed_data`` and ``constant_data``: the observations that trained, and their points;
-    - ``log_likelihood``: :math:`\log p(y_i \mid \theta_j)` of every observation;
-    - ``sample_stats``: ``lp``, the log density of every sample, of methods whose samples are members of the model.
+    - ``log_likelihood``: :math:`\log p(y_i \mid \theta_j)` of every observation ``[chain, draw, u_observation]``;
+      conditions that hold exactly, such as an equation, are not observed;
+    - ``sample_stats``: ``lp``, the log density of every sample at temperature one, of methods whose samples are members
+      of the model.
 
     Samples that do not come in chains are one chain. Observations of random fields, thousands of realisations, and
     those that an operator compares in standardised units have no log likelihood here; samples have no ``lp`` where
@@ -32,46 +37,46 @@ def inference_data(target: Target, posterior: Posterior, results: Mapping[str, R
     """
     import warnings
 
+    import xarray as xr
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of releases to come
         import arviz as az
+
     n_chains = posterior.n_chains or 1
-    draws = scalar_draws(target, posterior)
-    fields, observed, points, likelihood = {}, {}, {}, {}
-    is_density = type(posterior) is Posterior
+    groups = {name: xr.Dataset(attrs=attributes) for name in GROUPS}
+    terms, is_density = [], type(posterior) is Posterior
+
+    def add(group: str, name: str, values: Array, *dims: str) -> None:
+        chained = values.reshape(n_chains, -1, *values.shape[1:])
+        groups[group][name] = (("chain", "draw", *dims), chained)
+
+    for name, values in scalar_draws(target, posterior).items():
+        add("posterior", name, values)
     for name, result in results.items():
         if result.statistic_of or result.inputs is not None or result.mean.shape[1] != 1:
             continue
-        fields[name] = predict(target, posterior, name, result.x).members[..., 0]
+        add("posterior", name, predict(target, posterior, name, result.x).members[..., 0], f"{name}_point")
+        for key, column in zip(result.coordinates, result.x.T, strict=True):
+            groups["posterior"].coords[f"{name}_{key}"] = (f"{name}_point", column)
         data = result.train.observations
         if data.columns_are_functions or name in target.transforms:
             is_density = False
         elif len(data):
-            observed[name], points[f"{name}_x"] = data.compared(data.y)[:, 0], data.compared(data.x)
-            likelihood[name] = pointwise(target, posterior, name, data)
+            found, along = pointwise(target, posterior, name, data), f"{name}_observation"
+            terms.append(found.sum(1))
             is_density = is_density and data.count == len(data)
-
-    if not fields and not draws:
-        raise ConfigError(
-            "ArviZ needs parameters or fields: this run has an operator alone, whose samples are weights."
-        )
-
-    def chained(values: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: part.reshape(n_chains, -1, *part.shape[1:]) for name, part in values.items()}
-
-    found = az.from_dict(
-        posterior=chained({**draws, **fields}),
-        log_likelihood=chained(likelihood) or None,
-        observed_data=observed or None,
-        constant_data=points or None,
-        sample_stats=chained({"lp": log_densities(target, posterior, likelihood)})
-        if likelihood and is_density
-        else None,
-        dims={f"{name}_x": [f"{name}_observation", f"{name}_coordinate"] for name in observed}
-        | {name: [f"{name}_point"] for name in fields},
-        attrs={**posterior.diagnostics, **attributes},
-    )
-    return found
+            if target.noise[name].kind != "exact":
+                add("log_likelihood", name, found, along)
+                groups["observed_data"][name] = (along, data.compared(data.y)[:, 0])
+                groups["constant_data"][f"{name}_x"] = ((along, f"{name}_coordinate"), data.compared(data.x))
+    if not groups["posterior"].data_vars:
+        raise ConfigError("ArviZ needs parameters or fields: this run has an operator alone, with weights as samples.")
+    if terms and is_density:
+        prior = _array(posterior.evaluate_scale(target.log_prior)).reshape(-1)
+        add("sample_stats", "lp", np.sum(terms, axis=0) + prior)
+    filled: dict[str, Any] = {name: group for name, group in groups.items() if group.data_vars}
+    return az.InferenceData(**filled)
 
 
 def scalar_draws(target: Target, posterior: Posterior) -> dict[str, Array]:
@@ -88,20 +93,22 @@ def scalar_draws(target: Target, posterior: Posterior) -> dict[str, Array]:
 def pointwise(target: Target, posterior: Posterior, quantity: str, data: Observations) -> Array:
     r"""The log density ``[S, count]`` of every observation under every sample."""
     members = predict(target, posterior, quantity, data.x).members
+    residual = torch.as_tensor(data.compared(data.y) - data.compared(members))
+    scale = torch.as_tensor(scales(target, posterior, quantity, data))
+    return _array(log_density(residual, scale, target.noise[quantity])[..., 0])
+
+
+def scales(target: Target, posterior: Posterior, quantity: str, data: Observations) -> Array:
+    """The noise scale of every observation under every sample, broadcastable to ``[S, count, 1]``; of an exact
+    condition its tolerance."""
+    noise = target.noise[quantity]
+    if noise.is_given:
+        return np.asarray(noise.scale, dtype=float).reshape(1, -1, 1)
     points = target.tensor(data.x)
-    scale = posterior.evaluate_scale(
+    found = posterior.evaluate_scale(
         lambda theta: target.noise_scale(theta, quantity, points).expand(len(theta), len(points), -1)
     )
-    residual = torch.as_tensor(data.compared(data.y) - data.compared(members))
-    compared = torch.as_tensor(data.compared(_array(scale)))
-    return _array(log_density(residual, compared, target.noise[quantity])[..., 0])
-
-
-def log_densities(target: Target, posterior: Posterior, likelihood: Mapping[str, Array]) -> Array:
-    r""":math:`\log p(D \mid \theta_j) + \log p(\theta_j)` of every sample ``[S]``."""
-    total = sum(part.sum(1) for part in likelihood.values())
-    prior = _array(posterior.evaluate_scale(target.log_prior))
-    return np.asarray(total + prior.reshape(-1))
+    return data.compared(_array(found))
 
 
 def _array(values: torch.Tensor) -> Array:

@@ -97,6 +97,18 @@ def restart_arguments(name: str, others: Sequence[str]) -> list[str]:
     return [*flags, *overrides, f"hydra.run.dir={quote(str(folder.resolve()))}"]
 
 
+def problem_file(name: str) -> Path:
+    """The YAML file of the problem of an unfinished run."""
+    folder = Path(name) if Path(name).is_dir() else find_folder(name)
+    origin = read_origin(folder)
+    named = (
+        [text.removeprefix("problem=") for text in origin.overrides if text.startswith("problem=")] if origin else []
+    )
+    if not named or not Path(named[-1]).is_file():
+        raise ConfigError(f"resume={name}: its problem is not in a file, and has no Python functions.")
+    return Path(named[-1])
+
+
 def split_config_dir(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """The folder of configurations that a command line names, and the rest of it."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -100,14 +100,6 @@ def prepare_checked(setup: RunSetup, share: Share | None = None) -> tuple[Datase
 
 def perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutcome:
     """Make the run in ``folder`` and in MLflow. What stops it is logged, and raised as a :class:`RunError`."""
-    try:
-        return _perform(run, folder, surroundings)
-    except (ConfigError, RunError) as error:
-        log.error("%s", error)
-        raise
-
-
-def _perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutcome:
     if not run.resumes:
         refuse_used(folder)
     setup, tracker = run.setup, run.tracker
@@ -131,7 +123,8 @@ def _perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutc
         origin.write(folder)
         with surroundings.stop(loop.request_stop):
             store = Store(Path(layout.PRETRAINED), tracker)
-            outcome = execute(setup, run.dataset, run.target, folder, loop, run.choices, store)
+            with sentences(folder):
+                outcome = execute(setup, run.dataset, run.target, folder, loop, run.choices, store)
             status = "KILLED" if outcome.interrupted else "FINISHED"
             if tracker is not None:
                 guarded(partial(log_results, tracker, outcome.metrics, folder), "store the results")
@@ -141,13 +134,11 @@ def _perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutc
         else:
             origin = replace(origin, score=outcome.headline)
         return outcome
-    except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
-        if not is_shortage(error):
-            raise
-        raise RunError("There is not enough memory for this run: try fewer samples, members or points.") from error
-    except OSError as error:
-        advice = f"What was written until then stays: go on with sciuq-run resume={folder}."
-        raise RunError(f"{told(error)} {advice}") from error
+    except (ConfigError, RunError) as error:
+        log.error("%s", error)
+        if isinstance(error, ConfigError):
+            error.is_logged = True
+        raise
     except KeyboardInterrupt:
         status = "KILLED"
         raise
@@ -161,6 +152,20 @@ def _perform(run: ReadyRun, folder: Path, surroundings: Surroundings) -> RunOutc
             replace(origin, status=status).write(folder)
             if status == "FINISHED":
                 loop.forget()
+
+
+@contextmanager
+def sentences(folder: Path) -> Iterator[None]:
+    """A sentence for what the machine lacks while a run is at work."""
+    try:
+        yield
+    except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+        if not is_shortage(error):
+            raise
+        raise RunError("There is not enough memory for this run: try fewer samples, members or points.") from error
+    except OSError as error:
+        advice = f"What was written until then stays: go on with sciuq-run resume={folder}."
+        raise RunError(f"{told(error)} {advice}") from error
 
 
 def open_run(tracker: Tracker, record: RunRecord, known: str | None, resumes: bool) -> None:

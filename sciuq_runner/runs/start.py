@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sciuq_runner.config.compose import Composer, carry_variables, parse_overrides, plain, refuse_code
+from sciuq_runner.config.compose import Composer, carry_variables, parse_overrides, plain, refuse_code, refuse_deletions
 from sciuq_runner.config.problem_files import refuse_bombs
 from sciuq_runner.config.sweep_settings import refuse_sweep_settings
 from sciuq_runner.locks import held
@@ -39,13 +39,11 @@ class Start:
 
     def make(self, surroundings: Surroundings, configure_logging: bool = True) -> tuple[RunOutcome, Path]:
         """Make the run; returns what it found and its folder."""
-        from hydra.core.hydra_config import HydraConfig
-
         from sciuq_runner.config.hydra_internals import run_in_folder
         from sciuq_runner.runs.runner import perform, refuse_used
 
         def task(_: Any) -> tuple[RunOutcome, Path]:
-            folder = Path(HydraConfig.get().runtime.output_dir)
+            folder = Path(self.cfg.hydra.runtime.output_dir)
             with surroundings.log(folder):
                 return perform(self.run, folder, surroundings), folder
 
@@ -61,6 +59,7 @@ def get_started(request: Request) -> Start:
     """Compose and prepare a run, and reach MLflow where it is wanted; refuses whatever can be known to fail, before
     any work, folder or run in MLflow exists."""
     refuse_bombs(request.config_dir)
+    refuse_deletions(request.overrides)
     composer = Composer(request.config_dir)
     cfg = composer.compose(request.overrides)
     refuse_code(cfg, request.overrides)

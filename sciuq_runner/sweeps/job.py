@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from sciuq_runner import layout
 from sciuq_runner.config.compose import plain
-from sciuq_runner.config.environment import RESUME_VARIABLE, SWEEPER_VARIABLE, beside_others
+from sciuq_runner.config.environment import QUIET_VARIABLE, RESUME_VARIABLE, SWEEPER_VARIABLE, beside_others
 from sciuq_runner.config.resolvers import register_resolvers
 from sciuq_runner.errors import FAILED, INTERRUPTED, OK, WRONG_INPUT, ConfigError, RunError, first_line
 from sciuq_runner.locks import alone
@@ -35,7 +36,7 @@ _ORPHANAGE: list[threading.Thread] = []  # the thread of this process that looks
 SURROUNDINGS: ContextVar[Surroundings | None] = ContextVar("surroundings", default=None)
 """What jobs of this process are made under; those of a terminal unless somebody says otherwise."""
 
-log = logging.getLogger(__name__)
+log, OURS = logging.getLogger(__name__), logging.getLogger("sciuq_runner")
 
 
 def job(cfg: Any) -> float | None:
@@ -79,21 +80,32 @@ def do(cfg: Any, folder: Path, resumes: bool) -> tuple[int, float | None]:
     from sciuq_runner.runs.runner import get_ready, perform
 
     register_resolvers()
-    job = HydraConfig.get()
-    sources = [item.path for item in job.runtime.config_sources if item.provider == "command-line"]
+    hydra = HydraConfig.get()
+    sources = [item.path for item in hydra.runtime.config_sources if item.provider == "command-line"]
     config_dir = sources[0] if sources else None
     try:
-        run = get_ready(plain(cfg), job, config_dir, resumes)
+        run = get_ready(plain(cfg), hydra, config_dir, resumes)
     except ConfigError as error:  # the sweep was checked: something has changed since, or this is another machine
         log.error("%s", error)
         return WRONG_INPUT, None
+    if stop_wanted():  # while the data were made
+        return INTERRUPTED, None
+    chosen = SURROUNDINGS.get() or (quiet() if os.environ.get(QUIET_VARIABLE) else terminal())
     try:
-        outcome = perform(run, folder, SURROUNDINGS.get() or terminal())
+        with chosen.log(folder):
+            outcome = perform(run, folder, chosen)
     except ConfigError:
         return WRONG_INPUT, None
     except RunError:
         return FAILED, None
     return (INTERRUPTED, None) if outcome.interrupted else (OK, outcome.headline)
+
+
+def quiet() -> Surroundings:
+    """Those of a job that a script or a notebook has started: a log in its folder, and nothing on the screen."""
+    from sciuq_runner.runs.library import log_into
+
+    return Surroundings(log=partial(log_into, shown=False))
 
 
 class Listener(logging.Handler):
@@ -111,11 +123,11 @@ class Listener(logging.Handler):
 def heard() -> Iterator[list[str]]:
     """The sentences of errors that are logged meanwhile."""
     listener = Listener()
-    logging.getLogger().addHandler(listener)
+    OURS.addHandler(listener)
     try:
         yield listener.lines
     finally:
-        logging.getLogger().removeHandler(listener)
+        OURS.removeHandler(listener)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from sciuq_runner.config.compose import Composer, is_of_hydra, mistake, parse_overrides, refuse_code
+from sciuq_runner.config.compose import Composer, is_of_hydra, mistake, parse_overrides, refuse_code, refuse_deletions
 from sciuq_runner.config.configuration_hash import BOOKKEEPING
 from sciuq_runner.config.sweep_settings import SweepSettings, read_sweep_settings, section
 from sciuq_runner.errors import ConfigError
@@ -93,6 +93,7 @@ def read_sweep(overrides: Sequence[str], config_dir: str | None) -> SweepRequest
     for item in parse_overrides(overrides):
         if item.is_sweep_override() and key_of(item.input_line) in ("sweep", "search"):
             raise ConfigError(f"{item.input_line} names several values: a sweep runs in one way.")
+    refuse_deletions(overrides)
     composer = Composer(config_dir)
     shared = composer.compose(fixed_of(overrides))
     refuse_code(shared, overrides)  # before an interpolation, or a launcher, makes anything of it
