@@ -101,6 +101,7 @@ class Row:
     brief: Mapping[str, Any]  # settings of a run of no time, for what does not ask how good the samples are
     tempered: Check | None = None  # what it should find at another temperature; None: refuses one
     cold: Mapping[str, Any] = field(default_factory=dict)  # changes for that, which is a factor of two
+    warped: Mapping[str, Any] = field(default_factory=dict)  # changes for a parameter beside the weights
     noisy: Mapping[str, Any] | None = field(default_factory=dict)  # changes for a learned noise scale; None: refuses it
     nonlinear: Mapping[str, Any] | None = None  # settings for a small network with a noise function; None: refuses it
 
@@ -121,6 +122,7 @@ ROWS: dict[str, Row] = {
         {**SHORT, "n_leapfrog": 3, "thin": 2, "step_size": 0.05},
         tempered=exact_posterior,
         cold={"n_samples": 3000},
+        warped={"n_samples": 3000},
         noisy={"n_samples": 2000},
         nonlinear={
             "n_burn": 200,
@@ -174,6 +176,7 @@ ROWS: dict[str, Row] = {
         MFVI(n_samples=4000, **STEPS, n_draws=32, scale_delay=1000),
         mean_field_optimum,
         {"n_steps": 200, "n_samples": 10, "scale_delay": 50, "early_stopping": True},
+        warped={"n_steps": 2000},
         noisy={"n_steps": 2500},
         nonlinear={**STEPS, "n_steps": 3000, "scale_delay": 1000},
     ),
@@ -183,6 +186,7 @@ ROWS: dict[str, Row] = {
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20},
         tempered=exact_posterior,
         cold={"n_steps": 2000},
+        warped={"n_steps": 2000},
         noisy={"n_steps": 2000, "n_samples": 1000},
         nonlinear={"n_steps": 3000},
     ),
@@ -201,6 +205,7 @@ ROWS: dict[str, Row] = {
         {"n_steps": 100, "n_samples": 10, "n_scale_steps": 20, "hessian": "diag"},
         tempered=mean_field_optimum,
         cold={"n_steps": 2000},
+        warped={"n_steps": 2000},
         noisy={"n_steps": 2000, "n_samples": 1000},
         nonlinear={"n_steps": 3000, "hessian": "diag"},
     ),
@@ -208,6 +213,7 @@ ROWS: dict[str, Row] = {
         DEns(n_members=3, **STEPS),
         maximum(),
         {"n_members": 2, "n_steps": 100},
+        warped={"n_steps": 2000},
         noisy={"n_steps": 2000},
         nonlinear={"n_members": 4, "n_steps": 3000, "learning_rate": 0.01},
     ),

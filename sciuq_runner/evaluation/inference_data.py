@@ -17,7 +17,7 @@ from sciuq_runner.predict.predictive import predict
 from sciuq_runner.target.density import Target
 from sciuq_runner.target.terms import log_density
 
-GROUPS = ("posterior", "log_likelihood", "sample_stats", "observed_data", "constant_data")
+ARVIZ_GROUPS = ("posterior", "log_likelihood", "sample_stats", "observed_data", "constant_data")
 
 
 def inference_data(target: Target, posterior: Posterior, results: Mapping[str, Result], **attributes: Any) -> Any:
@@ -44,7 +44,7 @@ def inference_data(target: Target, posterior: Posterior, results: Mapping[str, R
         import arviz as az
 
     n_chains = posterior.n_chains or 1
-    groups = {name: xr.Dataset(attrs=attributes) for name in GROUPS}
+    groups = {name: xr.Dataset(attrs=attributes) for name in ARVIZ_GROUPS}
     terms, is_density = [], type(posterior) is Posterior
 
     def add(group: str, name: str, values: Array, *dims: str) -> None:

@@ -50,7 +50,9 @@ def test_the_learned_scale_of_many_weights_settles(scales):
     density = np.exp(log_density(grid) - log_density(grid).max())
     mean = np.average(grid, weights=density)
     variance = np.average((grid - mean) ** 2, weights=density)
-    method = HMC(n_chains=4, n_burn=300, n_samples=2000, thin=1, n_leapfrog=20, target_accept=0.8, scales=scales)
+    method = HMC(
+        n_chains=4, n_burn=300, n_samples=2000, thin=1, n_leapfrog=20, target_accept=0.8, scales=scales, compile="never"
+    )
     posterior = method.run(target, generator(), Loop())
     found = posterior.theta.view(4, -1, target.size)[..., -1:]
     assert effective(found).min() > 200

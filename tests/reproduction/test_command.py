@@ -115,7 +115,7 @@ def test_a_run_that_has_not_ended_goes_on_unless_a_process_is_at_work_on_it(tmp_
 
 
 def test_jobs_without_their_device_are_left_out(monkeypatch):
-    monkeypatch.setattr("sciuq_runner.reproduction.costs.measured", lambda: {})
+    monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {})
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("sciuq_runner.reproduction.job_costs.measured", lambda: {})
     steps = plan(jobs_of("cost_gpu", FIDELITY), 1, [])

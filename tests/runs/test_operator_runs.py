@@ -148,7 +148,7 @@ def test_figures_are_drawn_again(copy, capsys):
 
 
 def test_functions_held_out_calibrate(copy, capsys, monkeypatch):
-    monkeypatch.setattr("sciuq_runner.runs.afterwards.redraw", lambda folder: [])
+    monkeypatch.setattr("sciuq_runner.runs.afterwards.redraw", lambda *_: [])
     with pytest.raises(SystemExit) as ended:
         calibrate.main([str(copy), "calibration=[var,cdf]"])
     assert not ended.value.code, capsys.readouterr().err

@@ -15,7 +15,7 @@ from sciuq_runner.physics.problem import Noise, PointObservations
 from sciuq_runner.runs.resume import Origin, restart_arguments
 from sciuq_runner.target.density import Target
 from sciuq_runner.training.loop import LogDisplay, Loop
-from tests.conftest import read_metrics, run_folders, start_and_kill
+from tests.conftest import Inside, read_metrics, run_folders, start_and_kill
 from tests.exact import linear_regression
 from tests.table import ROWS
 
@@ -118,6 +118,21 @@ def test_a_run_of_a_preset_of_an_earlier_version_names_its_group_as_it_is_called
     Origin(["experiment=paper/mixed_pde_standard", "technique=hmc_fp", "seed=3"]).write(tmp_path)
     arguments = restart_arguments(str(tmp_path), [])
     assert plain(compose(arguments, None))["model"]["_target_"].endswith("GANFP")
+
+
+@pytest.mark.cli
+def test_a_killed_run_is_resumed_bit_for_bit(inside: Inside, tmp_path):
+    settings = ["fidelity=smoke", "method.n_samples=1200", "checkpoint_interval=0.1", "method.compile=never"]
+    settings += ["tracking=none", "figures=false", "gold=null"]
+    killed = start_and_kill(tmp_path, *settings)
+    resumed = inside(f"resume={killed}")
+    assert resumed.status == 0, resumed.out + resumed.err
+    assert "Going on after" in resumed.out
+    assert inside(*settings, "hydra.run.dir=undisturbed").status == 0
+    folders = (killed, tmp_path / "undisturbed")
+    ours, theirs = (read_tensors(folder / "samples.safetensors")[0]["theta"] for folder in folders)
+    assert torch.equal(ours, theirs)
+    assert read_metrics(killed)["u"] == read_metrics(tmp_path / "undisturbed")["u"]
 
 
 @pytest.mark.full

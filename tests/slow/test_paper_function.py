@@ -1,4 +1,4 @@
-"""Paper fidelity on the function problem: minutes, run by name with ``scripts/test -m slow``."""
+"""Paper fidelity on the function problem: minutes, run by name with ``scripts/test --slow``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paper fidelity of operators: hours, run by name with ``scripts/test -m slow``.
+"""Paper fidelity of operators: hours, run by name with ``scripts/test --slow``.
 
 Errors of heads from known conductivities are of u itself, those from noisy readings of standardised values, as in the
 paper.

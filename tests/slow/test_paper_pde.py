@@ -1,4 +1,4 @@
-"""Paper fidelity on the PDE problems: an hour or more, run by name with ``scripts/test -m slow``."""
+"""Paper fidelity on the PDE problems: an hour or more, run by name with ``scripts/test --slow``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paper fidelity of functional priors and random fields: an hour or more, run by name with ``scripts/test -m slow``."""
+"""Paper fidelity of functional priors and random fields: an hour or more, run by name with ``scripts/test --slow``."""
 
 from __future__ import annotations
 
