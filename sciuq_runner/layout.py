@@ -26,7 +26,6 @@ LOCK = ".lock"
 RECALIBRATING = ".recalibrating"  # is there while a finished run gets another calibration
 TRACEBACK = "traceback.txt"
 
-PROBLEM = "problem"  # the folder of a problem that was given without files
 
 SWEEP = "sweep.json"  # in the folder of a sweep
 SWEEP_LOCK = "sweep.lock"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from sciuq_runner.config.compose import Composer, override_text, plain
 from sciuq_runner.config.configuration_hash import BOOKKEEPING
+from sciuq_runner.config.problem_files import CONFIG_MODULE
 
 TUNED = {"tuned/method": ("method",), "tuned/model": ("model",), "tuned/model_method": ("model", "method")}
 """Groups of tuned settings, with the choices that each depends on beside the problem."""
@@ -35,6 +38,15 @@ def changed_terms(
         key: {"value": value, "usual": usual.get(key), "for": " ".join(dict.fromkeys(whom[key]))}
         for key, value in found.items()
     }
+
+
+def is_tuned(hydra: Any, config_dir: str | None) -> bool:
+    """Whether there is a tuned file for these choices at all; composing once more takes its time."""
+    if any(text.lstrip("+").startswith("hydra.searchpath=") for text in hydra.overrides.hydra):
+        return True  # it may be anywhere
+    roots = [resources.files(CONFIG_MODULE), *([Path(config_dir)] if config_dir else [])]
+    names = [f"{group}/{hydra.runtime.choices.get(group)}.yaml" for group in TUNED]
+    return any(root.joinpath(name).is_file() for root in roots for name in names)
 
 
 def given(hydra: Any) -> list[str]:

@@ -16,7 +16,7 @@ from sciuq_runner import layout
 from sciuq_runner.config.build import RunSetup, assemble, prepare
 from sciuq_runner.config.configuration_hash import RUN_FOLDER, program
 from sciuq_runner.config.environment import PARENT_VARIABLE, trusted
-from sciuq_runner.config.equal_terms import changed_terms, describe_changes, given
+from sciuq_runner.config.equal_terms import changed_terms, describe_changes, given, is_tuned
 from sciuq_runner.config.problem_files import original
 from sciuq_runner.config.uris import without_credentials
 from sciuq_runner.errors import ConfigError, RunError, first_line, told
@@ -71,7 +71,8 @@ def get_ready(
     named = {key: str(hydra.runtime.choices.get(key)) for key in NAMING_GROUPS}
     named["calibration"] = ",".join(setup.calibrators) or "none"  # Hydra does not name a list of choices
     dataset, target = prepare_checked(setup, share)
-    setup = replace(setup, changed_terms=changed_terms(config, named, given(hydra), config_dir))
+    if is_tuned(hydra, config_dir):
+        setup = replace(setup, changed_terms=changed_terms(config, named, given(hydra), config_dir))
     data = digests(setup.problem.data_files)
     origin = Origin(original(hydra.overrides.task, config), config_dir, data=data, digest=digest(config, data))
     return ReadyRun(setup, dataset, target, named, origin, open_tracker(setup.tracking), resumes)
