@@ -87,6 +87,11 @@ def test_other_failures_of_the_output_are_said(monkeypatch, capsys, action, flus
 def start_in_terminal(folder: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
     """The real program in a terminal of its own, and the end of it that a window would hold."""
     window, terminal = pty.openpty()
+
+    def take_terminal() -> None:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may have been started by nohup
+
     process = subprocess.Popen(
         program(*arguments),
         cwd=folder,
@@ -95,7 +100,7 @@ def start_in_terminal(folder: Path, *arguments: str) -> tuple[subprocess.Popen[b
         stdout=terminal,
         stderr=terminal,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=take_terminal,
     )
     os.close(terminal)
     return process, window
@@ -129,7 +134,7 @@ def test_a_closed_terminal_ends_a_run_and_what_was_computed_is_kept(tmp_path):
 def quiet(monkeypatch):
     """The output of the tests themselves stays open."""
     monkeypatch.setattr(signals, "silence_output", lambda: None)
-    before = signal.getsignal(signal.SIGHUP)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
 

@@ -67,7 +67,7 @@ def test_unknown_number_beside_the_weights(name):
     """Each way in which methods use the prior: its density, its gradient, its scales, its draws."""
     row, exact = ROWS[name], warped_regression()
     method = dataclasses.replace(row.method, **row.warped)
-    assert method.refuse(exact.target) is None
+    assert method.objection(exact.target) is None
     row.exact(exact, method.run(exact.target, generator(), Loop()))
 
 
