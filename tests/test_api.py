@@ -189,6 +189,16 @@ def test_quantities_on_other_grids_have_coordinates_of_their_own(folder):
     assert len(found["x_ode"]) == 11
 
 
+def test_points_that_are_no_grid_have_a_dimension_of_their_own(folder):
+    twice = {"x": [0.1, 0.1, 0.5], "u": [0.8, 0.82, 0.4]}
+    run = sq.run(
+        decay({"x": X, "u": U}, hold_out={"calibration": 5}, test={"u": {"file": twice}}), method="la", **SMOKE
+    )
+    found = run.calibrate("conformal").predictions
+    assert found["u_mean"].dims == ("u_point",)
+    np.testing.assert_allclose(found["x_u"], [0.1, 0.1, 0.5])
+
+
 def test_units_have_names(folder):
     problem = decay({"x": X, "u": U}, units={"x": {"scale": 1.0, "name": "m"}, "u": {"scale": 1.0, "name": "K"}})
     found = sq.run(problem, method="la", **SMOKE).predictions
